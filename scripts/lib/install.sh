@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# Installs Debian packages without letting them start anything. Sourced, never run.
+
+# install_packages PACKAGE...: only what is absent is asked for.
+install_packages() {
+  [ "$EUID" -eq 0 ] || die "not installed: $*; run 'sudo apt-get install $*' or run this as root"
+  command -v apt-get >/dev/null || die "not installed: $*; this is no Debian machine, so install them yourself"
+  say "installing $*"
+  if ! without_service_starts apt_install "$@" >"$test_dir/apt.log" 2>&1; then
+    tail -n 20 "$test_dir/apt.log" >&2
+    die "apt-get could not install: $* (whole log: $test_dir/apt.log)"
+  fi
+}
+
+apt_install() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -q || true # a dead third-party source must not matter if ours answers
+  apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
+}
+
+# Debian starts a service when it is installed, unless policy-rc.d says no. A policy that is there already is the
+# machine's own: it stays, and is asked for nothing.
+without_service_starts() {
+  local policy=/usr/sbin/policy-rc.d status=0
+  if [ -e "$policy" ]; then
+    "$@" </dev/null 9>&-
+    return
+  fi
+  # The cluster that postgresql-common would make is never used, so it is not made.
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  # shellcheck disable=SC2064 # the path is known now
+  trap "rm -f '$policy'" EXIT
+  "$@" </dev/null 9>&- || status=$?
+  rm -f "$policy"
+  trap - EXIT
+  return "$status"
+}
+
+ensure_postgres_installed() { postgres_bin >/dev/null || install_packages postgresql; }
+ensure_rabbitmq_installed() { [ -x "$rabbitmq_bin/rabbitmq-server" ] || install_packages rabbitmq-server; }
+ensure_sqlite_installed() { command -v sqlite3 >/dev/null || install_packages sqlite3; }
