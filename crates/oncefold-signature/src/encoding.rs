@@ -1,0 +1,63 @@
+//! Strict decoding of presented signatures, lenient decoding of configured keys.
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+
+/// Longest signature that is decoded without allocating: HMAC-SHA-512 or ed25519.
+const LONGEST_SIGNATURE: usize = 64;
+
+/// A presented signature's bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Presented {
+    bytes: [u8; LONGEST_SIGNATURE],
+    len: usize,
+}
+
+impl Presented {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Lower-case hex of exactly `len` bytes. Upper case is refused, as the official libraries compare text.
+pub(crate) fn signature_from_hex(text: &[u8], len: usize) -> Option<Presented> {
+    if text.len() != len * 2 || text.iter().any(u8::is_ascii_uppercase) {
+        return None;
+    }
+    let mut bytes = [0; LONGEST_SIGNATURE];
+    hex::decode_to_slice(text, bytes.get_mut(..len)?).ok()?;
+    Some(Presented { bytes, len })
+}
+
+/// Base64 of exactly `len` bytes: standard alphabet, padded, canonical, no white space.
+pub(crate) fn signature_from_base64(text: &[u8], len: usize) -> Option<Presented> {
+    if text.len() != len.div_ceil(3) * 4 {
+        return None;
+    }
+    // The decoder wants room for whole groups of three.
+    let mut room = [0; LONGEST_SIGNATURE + 2];
+    let written = STANDARD.decode_slice(text, &mut room).ok()?;
+    let mut bytes = [0; LONGEST_SIGNATURE];
+    bytes.copy_from_slice(&room[..LONGEST_SIGNATURE]);
+    (written == len).then_some(Presented { bytes, len })
+}
+
+const ANY_PADDING: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
+const URL_BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
+
+/// A configured key in base64: standard alphabet, padding optional since it is lost in pasting.
+pub(crate) fn key_from_base64(text: &str) -> Option<Vec<u8>> {
+    KEY_BASE64.decode(text).ok()
+}
+
+/// What a presented signature may be in any encoding; for diagnosis only.
+pub(crate) fn readings(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let hex = hex::decode(text).ok().map(|bytes| ("hex", bytes));
+    let standard = KEY_BASE64.decode(text).ok().map(|bytes| ("base64", bytes));
+    let url_safe = URL_BASE64.decode(text).ok().map(|bytes| ("URL-safe base64", bytes));
+    hex.into_iter().chain(standard).chain(url_safe).collect()
+}

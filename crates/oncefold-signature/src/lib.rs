@@ -1,0 +1,30 @@
+//! Pure verification of webhook signatures: raw bytes, headers, secrets and a given time make a [`Verdict`].
+//!
+//! No clock, no I/O, no global state. Every scheme is one file under `schemes/`; adding a provider whose rules an
+//! existing scheme expresses needs settings only. What holds throughout:
+//!
+//! * Fails closed: a header that is missing, repeated or malformed is a rejection, never a skipped check.
+//! * The body is hashed as the bytes that came; timestamps are signed as the raw header text.
+//! * Comparisons are constant-time, on bytes of fixed length.
+//! * Nothing here prints a secret or an expected signature; details are bounded and escaped.
+
+mod diagnosis;
+mod encoding;
+mod mac;
+mod request;
+mod scheme;
+mod schemes;
+mod secret;
+mod time;
+mod verdict;
+
+pub use mac::HmacAlgorithm;
+pub use request::Request;
+pub use scheme::{Scheme, Verifier};
+pub use schemes::hmac::{HmacScheme, KeyEncoding, SignatureEncoding, SignedTemplate, TemplateError, TimestampFormat};
+pub use schemes::standard_webhooks::{HeaderFamily, StandardWebhooks};
+pub use schemes::stripe::StripeScheme;
+pub use schemes::token::{TokenPlace, TokenScheme};
+pub use secret::{EmptySecret, KeyError, Secret};
+pub use time::UnixTime;
+pub use verdict::{Rejection, RejectionReason, Verdict, Verified};
