@@ -28,7 +28,7 @@ as_rabbitmq() { as_user rabbitmq "$rabbitmq_dir" "${rabbitmq_env[@]}" "$@"; }
 rabbitmq_pid() {
   local file line
   for file in /proc/[0-9]*/cmdline; do
-    line=$(tr '\0' ' ' <"$file" 2>/dev/null) || continue
+    line=$({ tr '\0' ' ' <"$file"; } 2>/dev/null) || continue
     if [[ $line == *"-home $rabbitmq_dir "*"-s rabbit boot"* ]]; then
       file=${file#/proc/}
       echo "${file%/cmdline}"
@@ -115,7 +115,7 @@ write_rabbitmqctl() {
 end_own_epmd() {
   local pid
   pid=$(pid_on_port "$epmd_port") || return 0
-  if tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qxF "HOME=$rabbitmq_dir"; then end_process "$pid"; fi
+  if { tr '\0' '\n' <"/proc/$pid/environ"; } 2>/dev/null | grep -qxF "HOME=$rabbitmq_dir"; then end_process "$pid"; fi
 }
 
 stop_rabbitmq() {
