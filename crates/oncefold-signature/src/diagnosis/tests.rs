@@ -1,1 +1,103 @@
+use crate::request::Request;
+use crate::scheme::Scheme;
+use crate::schemes::hmac::{HmacScheme, SignatureEncoding};
+use crate::schemes::standard_webhooks::StandardWebhooks;
+use crate::schemes::stripe::StripeScheme;
+use crate::secret::Secret;
+use crate::time::UnixTime;
+use crate::verdict::Verdict;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
 
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn mac(key: &[u8], message: &[u8]) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref().to_vec()
+}
+
+/// What an operator reads for a request that came at 1000.
+fn told(scheme: &Scheme, headers: &[(&str, &[u8])], body: &[u8]) -> String {
+    let verifier = scheme.prepare(&[Secret::new(SECRET).unwrap()]).unwrap();
+    let request = Request { method: "POST", url: None, query: "", path_token: None, headers, body };
+    match verifier.verify(&request, UnixTime::from_secs(1_000)) {
+        Verdict::Valid(_) => "valid".to_owned(),
+        Verdict::Invalid(rejection) => verifier.diagnose(&request, &rejection),
+    }
+}
+
+fn over_body(key: &[u8], signed: &[u8], received: &[u8]) -> String {
+    let signature = hex::encode(mac(key, signed));
+    told(&Scheme::Hmac(HmacScheme::over_body("x-sig")), &[("x-sig", signature.as_bytes())], received)
+}
+
+#[test]
+fn a_changed_body_is_recognised() {
+    let literal = SECRET.as_bytes();
+    let cases: &[(&str, &str, &str)] = &[
+        ("{}\n", "{}", "with a trailing newline"),
+        ("{}", " {}\n", "without the white space around it"),
+        ("\u{feff}{}", "{}", "with a byte order mark"),
+        ("{}", "\u{feff}{}", "without its byte order mark"),
+        ("{\r\n}", "{\n}", "with CRLF line ends"),
+        (r#"{"b":1.50,"a":[1,"x y"]}"#, r#"{"b": 1.50, "a": [1, "x y"]}"#, "as compact JSON"),
+        (r#"{"b": 1.50, "a": [1, "x\"} y"]}"#, r#"{"b":1.50,"a":[1,"x\"} y"]}"#, "as JSON with \", \" and \": \""),
+        ("{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}", r#"{"a":[1],"b":{}}"#, "as JSON indented by 2"),
+        (r#"{"a": "\u00e4\ud83d\ude00"}"#, r#"{"a":"ä😀"}"#, "and \\u escapes"),
+        (r#"{"a":"ä😀\n"}"#, r#"{"a":"\u00e4\ud83d\ude00\n"}"#, "without \\u escapes"),
+        (r#"{"a":"http:\/\/x"}"#, r#"{"a":"http://x"}"#, "escaped as \\/"),
+        (r#"{"a":1,"b":2}"#, r#"{"b":2, "a":1}"#, "sorted keys"),
+    ];
+    for (signed, received, expected) in cases {
+        let told = over_body(literal, signed.as_bytes(), received.as_bytes());
+        assert!(told.contains("body changed") && told.contains(expected), "{signed} as {received}: {told}");
+    }
+    let latin1 = over_body(literal, b"{\"a\":\"\xe4\"}", "{\"a\":\"ä\"}".as_bytes());
+    assert!(latin1.contains("in Latin-1"), "{latin1}");
+}
+
+#[test]
+fn an_otherwise_read_secret_is_recognised() {
+    let decoded = STANDARD.decode(&SECRET["whsec_".len()..]).unwrap();
+    let told_hmac = over_body(&decoded, b"{}", b"{}");
+    assert!(told_hmac.contains("takes secrets[0] decoded as base64, this source takes it as literal"), "{told_hmac}");
+
+    let stripe_way = format!("v1,{}", STANDARD.encode(mac(SECRET.as_bytes(), b"msg_1.1000.{}")));
+    let headers: [(&str, &[u8]); 3] =
+        [("svix-id", b"msg_1"), ("svix-timestamp", b"1000"), ("svix-signature", stripe_way.as_bytes())];
+    let told_svix = told(&Scheme::StandardWebhooks(StandardWebhooks::default()), &headers, b"{}");
+    assert!(told_svix.contains("as literal text, this source takes it as base64"), "{told_svix}");
+}
+
+#[test]
+fn another_encoding_is_recognised() {
+    let base64 = STANDARD.encode(mac(SECRET.as_bytes(), b"{}"));
+    let told_hex = told(&Scheme::Hmac(HmacScheme::over_body("x-sig")), &[("x-sig", base64.as_bytes())], b"{}");
+    assert!(told_hex.contains("base64 of 32 bytes, expected hex"), "{told_hex}");
+    assert!(told_hex.contains("fits secrets[0] but is written in another encoding"), "{told_hex}");
+    let hex = hex::encode(mac(SECRET.as_bytes(), b"{}"));
+    let scheme = HmacScheme { encoding: SignatureEncoding::Base64, ..HmacScheme::over_body("x-sig") };
+    let told_base64 = told(&Scheme::Hmac(scheme), &[("x-sig", hex.as_bytes())], b"{}");
+    assert!(told_base64.contains("lower-case hex of 32 bytes, expected base64"), "{told_base64}");
+    assert!(told_base64.contains("another encoding"), "{told_base64}");
+}
+
+#[test]
+fn a_late_delivery_is_told_from_a_wrong_one() {
+    let header = |key: &[u8]| format!("t=588,v1={}", hex::encode(mac(key, b"588.{}")));
+    let stripe = Scheme::Stripe(StripeScheme::default());
+    let late = told(&stripe, &[("stripe-signature", header(SECRET.as_bytes()).as_bytes())], b"{}");
+    assert!(late.starts_with("timestamp is 412 s old, tolerance is 300 s\n"), "{late}");
+    assert!(late.contains("the signature itself fits secrets[0]"), "{late}");
+    let wrong = told(&stripe, &[("stripe-signature", header(b"another one's").as_bytes())], b"{}");
+    assert!(wrong.contains("under no other reading"), "{wrong}");
+}
+
+#[test]
+fn headers_of_another_scheme_are_named() {
+    let headers: [(&str, &[u8]); 2] = [("content-type", b"text/plain"), ("Svix-Signature", b"v1,abc")];
+    let told_stripe = told(&Scheme::Stripe(StripeScheme::default()), &headers, b"{}");
+    assert!(told_stripe.contains("the request has \"Svix-Signature\""), "{told_stripe}");
+    let nothing = told(&Scheme::Stripe(StripeScheme::default()), &[], b"{}");
+    assert!(nothing.contains("does the sender sign"), "{nothing}");
+}

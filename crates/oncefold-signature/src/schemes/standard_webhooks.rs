@@ -52,7 +52,7 @@ impl Default for StandardWebhooks {
 }
 
 enum Key {
-    Shared(KeyedMac),
+    Shared(Box<KeyedMac>),
     Public(UnparsedPublicKey<Vec<u8>>),
 }
 
@@ -82,7 +82,7 @@ impl StandardWebhooks {
                 format!("the key has {length} bytes, at least {SHORTEST_GOOD_KEY} are needed; copy the whole secret"),
             ));
         }
-        Ok(Key::Shared(KeyedMac::keyed(ALGORITHM, &key)))
+        Ok(Key::Shared(Box::new(KeyedMac::keyed(ALGORITHM, &key))))
     }
 
     fn shared_key(self, text: &str) -> Option<Vec<u8>> {

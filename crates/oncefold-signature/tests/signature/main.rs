@@ -1,0 +1,4 @@
+//! The public verification interface, against published vectors and an independent HMAC (ring).
+
+mod properties;
+mod vectors;
