@@ -1,0 +1,1 @@
+//! oncefold-config

@@ -1,0 +1,122 @@
+//! JSON as we take it: bounded depth, exact numbers, one canonical text for states in both dialects.
+
+use crate::limits::JSON_DEPTH_MAX;
+use crate::number::{Decimal, NumberError};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+/// Why bytes are not a JSON document we take.
+#[derive(Debug, Error)]
+pub enum JsonError {
+    /// Nested deeper than [`JSON_DEPTH_MAX`].
+    #[error("the body nests deeper than {JSON_DEPTH_MAX} levels")]
+    TooDeep,
+    /// Not JSON (RFC 8259) in UTF-8; the place, never the content.
+    #[error("the body is not JSON: line {line}, column {column}")]
+    Syntax {
+        /// Line of the fault, from 1.
+        line: usize,
+        /// Column of the fault.
+        column: usize,
+    },
+}
+
+/// Reads one JSON document from exact bytes. Of repeated member names the last one counts.
+///
+/// # Errors
+/// When the bytes are not one JSON document, or nest deeper than the limit.
+pub fn parse(body: &[u8]) -> Result<Value, JsonError> {
+    if depth_of(body) > JSON_DEPTH_MAX {
+        return Err(JsonError::TooDeep);
+    }
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    reader.disable_recursion_limit();
+    Value::deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value))
+        .map_err(|e| JsonError::Syntax { line: e.line(), column: e.column() })
+}
+
+/// The deepest nesting of brackets outside strings. For bytes that are not JSON the answer is only a bound.
+fn depth_of(body: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// The document as a state holds it: numbers written out without exponent, U+0000 replaced by U+FFFD (PostgreSQL's
+/// json cannot hold it), members in order of their names.
+///
+/// # Errors
+/// When a number is too long when written out.
+pub fn canonicalize(value: &Value) -> Result<Value, NumberError> {
+    Ok(match value {
+        Value::Number(number) => Value::Number(canonical_number(&number.to_string())?),
+        Value::String(text) => Value::String(without_nul(text)),
+        Value::Array(items) => Value::Array(items.iter().map(canonicalize).collect::<Result<_, _>>()?),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| Ok((without_nul(name), canonicalize(value)?)));
+            Value::Object(members.collect::<Result<Map<_, _>, NumberError>>()?)
+        }
+        Value::Null | Value::Bool(_) => value.clone(),
+    })
+}
+
+/// The number of this text as a JSON number without exponent.
+///
+/// # Errors
+/// When the text is no number or too long.
+pub fn canonical_number(text: &str) -> Result<serde_json::Number, NumberError> {
+    let canonical = Decimal::parse(text)?.canonical();
+    Ok(serde_json::Number::from_string_unchecked(canonical))
+}
+
+/// The text with U+FFFD for each U+0000.
+pub fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{FFFD}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        canonicalize(&parse(text.as_bytes()).unwrap()).unwrap().to_string()
+    }
+
+    #[test]
+    fn depth_is_bounded_exactly_and_brackets_in_strings_do_not_count() {
+        let nested = |n: usize| "[".repeat(n) + &"]".repeat(n);
+        assert!(parse(nested(JSON_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(matches!(parse(nested(JSON_DEPTH_MAX + 1).as_bytes()), Err(JsonError::TooDeep)));
+        assert!(parse(format!("[\"{}\\\"{}\"]", "[".repeat(200), "{".repeat(200)).as_bytes()).is_ok());
+        assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_is_not_one_utf8_document_is_refused() {
+        for body in [&b""[..], b" ", b"{}{}", b"\xEF\xBB\xBF{}", b"[\"\xFF\"]", b"{\"a\":1,}", b"nul", b"[\"\\ud800\"]"]
+        {
+            assert!(matches!(parse(body), Err(JsonError::Syntax { .. })), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn states_have_one_text() {
+        assert_eq!(canonical(r#"{"b":1e2,"a":9007199254740993,"a":-0.0}"#), r#"{"a":0.0,"b":100}"#);
+        assert_eq!(canonical("\"a\\u0000b\""), "\"a\u{FFFD}b\"");
+        assert_eq!(canonical("1e400").len(), 401);
+    }
+}

@@ -1,0 +1,142 @@
+//! The source model: what the config says of a source, ready to be used; validated where it is read.
+
+use crate::glob::Glob;
+use crate::id::{Digest, EntityKind, SourceName};
+use crate::locator::Locator;
+use crate::version::{VersionKind, VersionRule};
+
+/// One configured endpoint: where its deliveries carry id and type, and what they change.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: SourceName,
+    /// Where the event id stands.
+    pub id: IdRule,
+    /// Where the event type stands.
+    pub event_type: Locator,
+    /// Which event types change which entities.
+    pub projections: Vec<Projection>,
+}
+
+/// Where an event's id stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdRule {
+    /// The texts at these places; more than one are joined with `:` (`:` and `\` inside parts escaped with `\`).
+    Parts(Vec<Locator>),
+    /// A length-prefixed SHA-256 over the values at these places.
+    Derive(Vec<Locator>),
+    /// SHA-256 of the exact body.
+    BodyDigest,
+}
+
+/// A rule of a source: which event types change which kind of entity, under which key, in which order.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    /// Its name among the source's projections: the entity kind, from the second of a kind on `KIND#N`.
+    pub name: String,
+    /// The event types it is about.
+    pub on: Vec<Glob>,
+    /// The kind of entity it changes.
+    pub entity: EntityKind,
+    /// Parts of the entity's key.
+    pub key: Vec<Locator>,
+    /// Elements of the version.
+    pub version: Vec<VersionRule>,
+    /// What breaks ties of versions.
+    pub rank: RankRule,
+    /// What the state is.
+    pub state: StateRule,
+    /// The event types that delete.
+    pub delete_on: Vec<Glob>,
+    /// Elements of a delete's version, where deletes carry another one; empty: as `version`.
+    pub delete_version: Vec<VersionRule>,
+    /// The number of its rules of identity and order; raised by the user when they change.
+    pub epoch: u32,
+}
+
+impl Projection {
+    /// Whether events of this type change the entity; and if so, whether they delete it.
+    pub fn concerns(&self, event_type: &str) -> Option<Effect> {
+        if self.delete_on.iter().any(|g| g.matches(event_type)) {
+            return Some(Effect::Delete);
+        }
+        self.on.iter().any(|g| g.matches(event_type)).then_some(Effect::Replace)
+    }
+
+    /// Digest of what decides identity and order. A store that knows another one under the same epoch is refused,
+    /// since keys made under different rules do not compare.
+    pub fn fingerprint(&self, id: &IdRule) -> Digest {
+        let rules = format!(
+            "replace|{:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
+            id, self.entity, self.key, self.version, self.rank, self.delete_version
+        );
+        Digest::of(rules.as_bytes())
+    }
+}
+
+/// What an event does to an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The state is a snapshot and replaces the whole.
+    Replace,
+    /// The entity becomes a tombstone.
+    Delete,
+}
+
+/// What breaks ties of versions: the position in a list, later wins, unlisted is lowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RankRule {
+    /// Nothing but the digest does.
+    None,
+    /// The event type's position.
+    Types(Vec<Glob>),
+    /// The position of the value that stands there.
+    Value {
+        /// Where the value stands.
+        at: Locator,
+        /// The values, lowest first.
+        order: Vec<String>,
+    },
+}
+
+/// What an entity's state is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateRule {
+    /// The whole body.
+    Whole,
+    /// These fields.
+    Fields(Vec<FieldRule>),
+}
+
+/// One field of a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRule {
+    /// Its name.
+    pub name: String,
+    /// Where its value stands; null where that is absent.
+    pub at: Locator,
+    /// What it is turned into; as it is where that is not stated.
+    pub kind: Option<FieldKind>,
+}
+
+/// What a field's value is turned into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A text.
+    Text,
+    /// A boolean, from a boolean or the texts `true` and `false`.
+    Bool,
+    /// An exact number or RFC 3339 UTC instant, read as in a version.
+    Version(VersionKind),
+}
+
+impl FieldKind {
+    /// The kind of this name in the config.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "text" => Some(Self::Text),
+            "bool" => Some(Self::Bool),
+            _ => VersionKind::parse(text).map(Self::Version),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use crate::glob::Glob;
+use crate::id::{EntityKind, EventUuid, SourceName};
+use crate::message::FactsJson;
+use crate::time::Timestamp;
+use bytes::Bytes;
+
+fn at(text: &str) -> Locator {
+    Locator::parse(text).unwrap()
+}
+
+fn orders() -> Projection {
+    Projection {
+        name: "order".into(),
+        on: vec![Glob::parse("order.*")],
+        entity: EntityKind::parse("order").unwrap(),
+        key: vec![at("/id")],
+        version: vec![VersionRule::At { at: at("/v"), kind: None, zone: None }],
+        rank: RankRule::Types(vec![Glob::parse("order.created"), Glob::parse("order.paid")]),
+        state: StateRule::Whole,
+        delete_on: vec![Glob::parse("order.deleted")],
+        delete_version: vec![],
+        epoch: 1,
+    }
+}
+
+fn source(projection: Projection) -> Source {
+    Source {
+        name: SourceName::parse("shop").unwrap(),
+        id: IdRule::Parts(vec![at("header:x-id")]),
+        event_type: at("/type"),
+        projections: vec![projection],
+    }
+}
+
+fn message(body: &[u8]) -> Message {
+    let facts = Facts { headers: vec![("x-id".into(), "e1".into())], ..Facts::default() };
+    Message {
+        id: EventUuid::from_bytes([1; 16]),
+        source: SourceName::parse("shop").unwrap(),
+        event_id: "e1".into(),
+        event_type: None,
+        received_at: Timestamp::from_micros(1_760_000_000_000_000),
+        generation: 0,
+        attempts: 0,
+        digest: Digest::of(body),
+        facts: FactsJson::encode(&facts),
+        body: Bytes::copy_from_slice(body),
+    }
+}
+
+fn changes(projection: Projection, body: &str) -> Vec<Change> {
+    match prepare(&source(projection), &message(body.as_bytes())).plan {
+        Plan::Apply(changes) => changes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reason(projection: Projection, body: &[u8]) -> Reason {
+    match prepare(&source(projection), &message(body)).plan {
+        Plan::Setback(Setback::Dead(failure)) => failure.reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_change_is_what_the_rules_say() {
+    let change = &changes(orders(), r#"{"type":"order.paid","id":9007199254740993,"v":3,"total":1e2}"#)[0];
+    assert_eq!(
+        (change.entity.as_str(), change.key.as_str(), change.version.as_str()),
+        ("order", "9007199254740993", "3")
+    );
+    assert_eq!(change.state.as_deref(), Some(r#"{"id":9007199254740993,"total":100,"type":"order.paid","v":3}"#));
+    let deleted = &changes(orders(), r#"{"type":"order.deleted","id":"a","v":3}"#)[0];
+    assert!(deleted.is_delete());
+}
+
+#[test]
+fn higher_version_then_delete_then_rank_then_digest_wins() {
+    let key = |body: &str| changes(orders(), body)[0].order_key.clone();
+    let created = key(r#"{"type":"order.created","id":1,"v":3}"#);
+    let paid = key(r#"{"type":"order.paid","id":1,"v":3}"#);
+    let unlisted = key(r#"{"type":"order.other","id":1,"v":3}"#);
+    let deleted = key(r#"{"type":"order.deleted","id":1,"v":3}"#);
+    let newer = key(r#"{"type":"order.created","id":1,"v":4}"#);
+    assert!(unlisted < created && created < paid && paid < deleted && deleted < newer);
+    let tied = key(r#"{"type":"order.paid","id":1,"v":3,"x":1}"#);
+    assert!(paid.ties_with(&tied) && paid != tied);
+}
+
+#[test]
+fn every_bad_input_has_its_reason() {
+    let long = |n| "x".repeat(n);
+    let cases: Vec<(String, Reason)> = vec![
+        (String::new(), Reason::InvalidJson),
+        ("{\"type\":".into(), Reason::InvalidJson),
+        ("[".repeat(5000), Reason::InvalidJson),
+        (r#"{"id":1,"v":1}"#.into(), Reason::MissingType),
+        (r#"{"type":"","id":1,"v":1}"#.into(), Reason::MissingType),
+        (r#"{"type":7,"id":1,"v":1}"#.into(), Reason::BadType),
+        (r#"{"type":"order.\u0000","id":1,"v":1}"#.into(), Reason::BadType),
+        (format!(r#"{{"type":"{}","id":1,"v":1}}"#, long(201)), Reason::BadType),
+        (r#"{"type":"order.x","v":1}"#.into(), Reason::MissingKey),
+        (r#"{"type":"order.x","id":null,"v":1}"#.into(), Reason::MissingKey),
+        (r#"{"type":"order.x","id":"","v":1}"#.into(), Reason::MissingKey),
+        (r#"{"type":"order.x","id":[1],"v":1}"#.into(), Reason::BadKey),
+        (r#"{"type":"order.x","id":"a\u0000","v":1}"#.into(), Reason::BadKey),
+        (format!(r#"{{"type":"order.x","id":"{}","v":1}}"#, long(513)), Reason::BadKey),
+        (r#"{"type":"order.x","id":1}"#.into(), Reason::MissingVersion),
+        (r#"{"type":"order.x","id":1,"v":"soon"}"#.into(), Reason::BadVersion),
+        (r#"{"type":"order.x","id":1,"v":"2999-01-01T00:00:00Z"}"#.into(), Reason::FutureVersion),
+        (r#"{"type":"order.x","id":1,"v":1,"n":1e1000}"#.into(), Reason::BadNumber),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(reason(orders(), body.as_bytes()), expected, "{}", &body[..body.len().min(80)]);
+    }
+    assert_eq!(reason(orders(), b"{\"type\":\"order.x\",\"id\":\"\xFF\"}"), Reason::InvalidJson);
+}
+
+#[test]
+fn ids_are_bounded_texts() {
+    let with_id = |id: &str| {
+        let facts = Facts { headers: vec![("x-id".into(), id.into())], ..Facts::default() };
+        let document = Document { json: None, headers: &facts.headers, query: "" };
+        identify(&source(orders()), &document, &Digest::of(b"")).event_id
+    };
+    assert_eq!(with_id(&"i".repeat(256)).unwrap().len(), 256);
+    assert_eq!(with_id(&"i".repeat(257)).unwrap_err().reason, Reason::BadId);
+    assert_eq!(with_id("a\0").unwrap_err().reason, Reason::BadId);
+    assert_eq!(with_id("").unwrap_err().reason, Reason::MissingId);
+}
+
+#[test]
+fn parts_never_run_together() {
+    let body = serde_json::json!({"a": "x:y", "b": "z", "c": "x", "d": "y:z", "e": "x\\"});
+    let document = Document { json: Some(&body), headers: &[], query: "" };
+    let key = |places: &[&str]| entity_key(&places.iter().map(|p| at(p)).collect::<Vec<_>>(), &document).unwrap();
+    assert_eq!(key(&["/a", "/b"]), "x\\:y:z");
+    assert_eq!(key(&["/c", "/d"]), "x:y\\:z");
+    assert_eq!(key(&["/e", "/b"]), "x\\\\:z");
+    assert_eq!(key(&["/a"]), "x:y", "a single part is as it is");
+}
+
+#[test]
+fn fields_are_typed_absent_is_null() {
+    let field = |name: &str, place: &str, kind| FieldRule { name: name.into(), at: at(place), kind };
+    let decimal = Some(FieldKind::Version(VersionKind::Decimal));
+    let rule = StateRule::Fields(vec![
+        field("total", "/total", decimal),
+        field("at", "/at", Some(FieldKind::Version(VersionKind::Instant))),
+        field("gone", "/gone", decimal),
+        field("raw", "/raw", None),
+    ]);
+    let body = serde_json::json!({"total": "12.50", "at": "2025-10-09T04:53:24-04:00", "raw": {"a": [1]}});
+    let document = Document { json: Some(&body), headers: &[], query: "" };
+    assert_eq!(
+        state(&rule, &document).unwrap(),
+        r#"{"at":"2025-10-09T08:53:24Z","gone":null,"raw":{"a":[1]},"total":12.50}"#
+    );
+    let body = serde_json::json!({"total": "a lot"});
+    let document = Document { json: Some(&body), headers: &[], query: "" };
+    assert_eq!(state(&rule, &document).unwrap_err().reason, Reason::BadNumber);
+}
+
+#[test]
+fn what_no_projection_is_about_is_ignored() {
+    let prepared = prepare(&source(orders()), &message(br#"{"type":"invoice.paid"}"#));
+    assert_eq!((prepared.event_type.as_deref(), prepared.plan), (Some("invoice.paid"), Plan::Ignore));
+}

@@ -1,0 +1,2 @@
+//! The `oncefold` binary.
+fn main() {}

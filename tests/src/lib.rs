@@ -1,0 +1,1 @@
+//! oncefold-e2e
