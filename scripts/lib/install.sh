@@ -12,6 +12,13 @@ install_packages() {
   fi
 }
 
+# keep_off_at_boot UNIT...: what we installed for tests must not come up by itself after a reboot either.
+keep_off_at_boot() {
+  command -v systemctl >/dev/null || return 0
+  say "installed without starting; to use the machine's own: systemctl enable --now $1"
+  systemctl disable --quiet "$@" >>"$test_dir/apt.log" 2>&1 </dev/null || true
+}
+
 apt_install() {
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -q || true # a dead third-party source must not matter if ours answers
@@ -26,7 +33,6 @@ without_service_starts() {
     "$@" </dev/null 9>&-
     return
   fi
-  # The cluster that postgresql-common would make is never used, so it is not made.
   printf '#!/bin/sh\nexit 101\n' >"$policy"
   chmod 755 "$policy"
   # shellcheck disable=SC2064 # the path is known now
@@ -37,6 +43,19 @@ without_service_starts() {
   return "$status"
 }
 
-ensure_postgres_installed() { postgres_bin >/dev/null || install_packages postgresql; }
-ensure_rabbitmq_installed() { [ -x "$rabbitmq_bin/rabbitmq-server" ] || install_packages rabbitmq-server; }
+ensure_postgres_installed() {
+  if ! postgres_bin >/dev/null; then
+    install_packages postgresql
+    keep_off_at_boot postgresql.service
+    postgres_bin >/dev/null || die "the package postgresql brought no PostgreSQL 15 or later"
+  fi
+}
+
+ensure_rabbitmq_installed() {
+  if [ ! -x "$rabbitmq_bin/rabbitmq-server" ]; then
+    install_packages rabbitmq-server
+    keep_off_at_boot rabbitmq-server.service epmd.service epmd.socket
+  fi
+}
+
 ensure_sqlite_installed() { command -v sqlite3 >/dev/null || install_packages sqlite3; }
