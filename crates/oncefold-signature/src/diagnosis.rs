@@ -6,6 +6,7 @@ use crate::encoding;
 use crate::request::Request;
 use crate::schemes::hmac::KeyEncoding;
 use crate::secret::Secret;
+use crate::time::UnixTime;
 use crate::verdict::{Rejection, RejectionReason, excerpt};
 
 /// The signature is not in the expected form; says in which form it seems to be, without showing it.
@@ -52,6 +53,34 @@ pub(crate) fn about_header(name: &str, req: &Request<'_>) -> Vec<String> {
     } else {
         vec![format!("instead of {name} the request has {}: is this the right scheme or preset?", names.join(", "))]
     }
+}
+
+/// Longest distance of a time zone from UTC.
+const MOST_ZONE_HOURS: u64 = 14;
+/// How close to whole hours a difference has to be to look like a time zone.
+const ZONE_SLACK_S: u64 = 300;
+
+/// What a refused timestamp seems to be: milliseconds, or a local time taken for UTC.
+pub(crate) fn about_clock(timestamp: Option<&[u8]>, now: UnixTime, rejection: &Rejection) -> Option<String> {
+    use RejectionReason as R;
+    if !matches!(rejection.reason, R::TimestampTooOld | R::TimestampInFuture | R::MalformedTimestamp) {
+        return None;
+    }
+    let value: i64 = std::str::from_utf8(timestamp?).ok()?.parse().ok()?;
+    let distance_s = |seconds: i64| now.as_secs().saturating_sub(seconds).unsigned_abs();
+    if distance_s(value / 1000) < ZONE_SLACK_S {
+        return Some(
+            "taken as milliseconds the timestamp is near the given time: the sender's unit differs".to_owned(),
+        );
+    }
+    if distance_s(value.saturating_mul(1000)) < ZONE_SLACK_S * 1000 {
+        return Some("taken as seconds the timestamp is near the given time: the sender's unit differs".to_owned());
+    }
+    let off_s = distance_s(value);
+    let hours = off_s.saturating_add(ZONE_SLACK_S) / 3600;
+    let whole = off_s.abs_diff(hours.saturating_mul(3600)) < ZONE_SLACK_S;
+    ((1..=MOST_ZONE_HOURS).contains(&hours) && whole)
+        .then(|| format!("the timestamp is off by almost exactly {hours} h: a local time may have been taken for UTC"))
 }
 
 /// A signature that was refused, tried again with other keys and bodies.

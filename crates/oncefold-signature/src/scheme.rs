@@ -61,7 +61,7 @@ pub(crate) trait Prepared: Send + Sync {
     fn verify(&self, req: &Request<'_>, now: UnixTime) -> Result<Verified, Rejection>;
 
     /// What trying other readings of the request found out; expensive, for the operator only.
-    fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> Vec<String>;
+    fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> Vec<String>;
 }
 
 /// Verifies deliveries of one source. Cheap to clone; shows nothing in `Debug`.
@@ -81,12 +81,12 @@ impl Verifier {
         self.prepared.verify(req, now).into()
     }
 
-    /// Explains a rejection that [`Verifier::verify`] gave for the same request: its detail, then one line for each
+    /// Explains a rejection that [`Verifier::verify`] gave for the same request and time: its detail, then one line for each
     /// thing that trying other keys, encodings and bodies found out. Costs many hashes of the body: never call it for
     /// every rejected delivery. Holds no secret and no expected signature.
-    pub fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> String {
+    pub fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> String {
         let mut lines = vec![rejection.detail.clone()];
-        lines.extend(self.prepared.diagnose(req, rejection));
+        lines.extend(self.prepared.diagnose(req, now, rejection));
         lines.join("\n")
     }
 
@@ -101,3 +101,7 @@ impl fmt::Debug for Verifier {
         f.write_str("Verifier(…)")
     }
 }
+
+#[cfg(test)]
+#[path = "scheme_tests.rs"]
+mod tests;

@@ -16,13 +16,15 @@ fn mac(key: &[u8], message: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message).as_ref().to_vec()
 }
 
-/// What an operator reads for a request that came at 1000.
+const NOW: UnixTime = UnixTime::from_secs(100_000);
+
+/// What an operator reads for a request that came at `NOW`.
 fn told(scheme: &Scheme, headers: &[(&str, &[u8])], body: &[u8]) -> String {
     let verifier = scheme.prepare(&[Secret::new(SECRET).unwrap()]).unwrap();
     let request = Request { method: "POST", url: None, query: "", path_token: None, headers, body };
-    match verifier.verify(&request, UnixTime::from_secs(1_000)) {
+    match verifier.verify(&request, NOW) {
         Verdict::Valid(_) => "valid".to_owned(),
-        Verdict::Invalid(rejection) => verifier.diagnose(&request, &rejection),
+        Verdict::Invalid(rejection) => verifier.diagnose(&request, NOW, &rejection),
     }
 }
 
@@ -46,6 +48,7 @@ fn a_changed_body_is_recognised() {
         (r#"{"a": "\u00e4\ud83d\ude00"}"#, r#"{"a":"ä😀"}"#, "and \\u escapes"),
         (r#"{"a":"ä😀\n"}"#, r#"{"a":"\u00e4\ud83d\ude00\n"}"#, "without \\u escapes"),
         (r#"{"a":"http:\/\/x"}"#, r#"{"a":"http://x"}"#, "escaped as \\/"),
+        (r#"{"a":"x\\","b":"\\\"y"}"#, r#"{"a": "x\\", "b": "\\\"y"}"#, "as compact JSON"),
         (r#"{"a":1,"b":2}"#, r#"{"b":2, "a":1}"#, "sorted keys"),
     ];
     for (signed, received, expected) in cases {
@@ -62,9 +65,9 @@ fn an_otherwise_read_secret_is_recognised() {
     let told_hmac = over_body(&decoded, b"{}", b"{}");
     assert!(told_hmac.contains("takes secrets[0] decoded as base64, this source takes it as literal"), "{told_hmac}");
 
-    let stripe_way = format!("v1,{}", STANDARD.encode(mac(SECRET.as_bytes(), b"msg_1.1000.{}")));
+    let stripe_way = format!("v1,{}", STANDARD.encode(mac(SECRET.as_bytes(), b"msg_1.100000.{}")));
     let headers: [(&str, &[u8]); 3] =
-        [("svix-id", b"msg_1"), ("svix-timestamp", b"1000"), ("svix-signature", stripe_way.as_bytes())];
+        [("svix-id", b"msg_1"), ("svix-timestamp", b"100000"), ("svix-signature", stripe_way.as_bytes())];
     let told_svix = told(&Scheme::StandardWebhooks(StandardWebhooks::default()), &headers, b"{}");
     assert!(told_svix.contains("as literal text, this source takes it as base64"), "{told_svix}");
 }
@@ -84,7 +87,7 @@ fn another_encoding_is_recognised() {
 
 #[test]
 fn a_late_delivery_is_told_from_a_wrong_one() {
-    let header = |key: &[u8]| format!("t=588,v1={}", hex::encode(mac(key, b"588.{}")));
+    let header = |key: &[u8]| format!("t=99588,v1={}", hex::encode(mac(key, b"99588.{}")));
     let stripe = Scheme::Stripe(StripeScheme::default());
     let late = told(&stripe, &[("stripe-signature", header(SECRET.as_bytes()).as_bytes())], b"{}");
     assert!(late.starts_with("timestamp is 412 s old, tolerance is 300 s\n"), "{late}");
@@ -100,4 +103,16 @@ fn headers_of_another_scheme_are_named() {
     assert!(told_stripe.contains("the request has \"Svix-Signature\""), "{told_stripe}");
     let nothing = told(&Scheme::Stripe(StripeScheme::default()), &[], b"{}");
     assert!(nothing.contains("does the sender sign"), "{nothing}");
+}
+
+#[test]
+fn a_clock_in_another_unit_or_zone_is_recognised() {
+    let stripe = |time: &str| {
+        let header = format!("t={time},v1={}", hex::encode(mac(SECRET.as_bytes(), format!("{time}.{{}}").as_bytes())));
+        told(&Scheme::Stripe(StripeScheme::default()), &[("stripe-signature", header.as_bytes())], b"{}")
+    };
+    assert!(stripe("100000010").contains("taken as milliseconds the timestamp is near"));
+    assert!(stripe("103610").contains("off by almost exactly 1 h"));
+    assert!(stripe("92790").contains("off by almost exactly 2 h"));
+    assert!(!stripe("95000").contains("off by almost"));
 }

@@ -53,7 +53,7 @@ impl Prepared for PreparedBasic {
         Ok(Verified { secret_index: Some(secret_index), signed_at_s: None })
     }
 
-    fn diagnose(&self, _req: &Request<'_>, _rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, _req: &Request<'_>, _now: UnixTime, _rejection: &Rejection) -> Vec<String> {
         Vec::new()
     }
 }

@@ -247,7 +247,7 @@ impl Prepared for PreparedHmac {
         Err(diagnosis::no_match(&format!("the signature in header {}", self.scheme.header), self.keys.len()))
     }
 
-    fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> Vec<String> {
         let Ok(value) = req.sole_header(&self.scheme.header) else {
             return diagnosis::about_header(&self.scheme.header, req);
         };
@@ -260,7 +260,8 @@ impl Prepared for PreparedHmac {
                 .iter()
                 .any(|(_, bytes)| self.matches(&key, req, timestamp.unwrap_or_default(), bytes).unwrap_or(false))
         };
-        Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits }.explain(req, rejection)
+        let trial = Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits };
+        trial.explain(req, rejection).into_iter().chain(diagnosis::about_clock(timestamp, now, rejection)).collect()
     }
 }
 

@@ -23,7 +23,7 @@ impl Prepared for AcceptAll {
         Ok(Verified { secret_index: None, signed_at_s: None })
     }
 
-    fn diagnose(&self, _req: &Request<'_>, _rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, _req: &Request<'_>, _now: UnixTime, _rejection: &Rejection) -> Vec<String> {
         Vec::new()
     }
 }

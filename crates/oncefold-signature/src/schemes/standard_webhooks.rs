@@ -207,7 +207,7 @@ impl Prepared for PreparedStandardWebhooks {
         }
     }
 
-    fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> Vec<String> {
         let Ok(message) = Message::read(self.scheme, req) else {
             let names = self.scheme.header_names(req);
             return names
@@ -224,7 +224,12 @@ impl Prepared for PreparedStandardWebhooks {
                 signatures.iter().any(|(_, bytes)| tag.equals(bytes))
             }
         };
-        Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits }.explain(req, rejection)
+        let trial = Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits };
+        trial
+            .explain(req, rejection)
+            .into_iter()
+            .chain(diagnosis::about_clock(Some(message.timestamp), now, rejection))
+            .collect()
     }
 }
 

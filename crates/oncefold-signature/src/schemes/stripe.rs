@@ -101,7 +101,7 @@ impl Prepared for PreparedStripe {
         Err(diagnosis::no_match(&format!("{} v1 signature(s)", fields.signatures().count()), self.keys.len()))
     }
 
-    fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> Vec<String> {
         let Ok(header) = req.sole_header(HEADER) else { return diagnosis::about_header(HEADER, req) };
         let Ok(fields) = Fields::read(header) else { return Vec::new() };
         let signatures: Vec<_> = fields.signatures().flat_map(encoding::readings).collect();
@@ -109,7 +109,12 @@ impl Prepared for PreparedStripe {
             let tag = KeyedMac::keyed(ALGORITHM, key).over(&[fields.timestamp, b".", req.body]);
             signatures.iter().any(|(_, bytes)| tag.equals(bytes))
         };
-        Trial { secrets: &self.secrets, configured: KeyEncoding::Literal, fits: &fits }.explain(req, rejection)
+        let trial = Trial { secrets: &self.secrets, configured: KeyEncoding::Literal, fits: &fits };
+        trial
+            .explain(req, rejection)
+            .into_iter()
+            .chain(diagnosis::about_clock(Some(fields.timestamp), now, rejection))
+            .collect()
     }
 }
 

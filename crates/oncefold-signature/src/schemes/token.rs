@@ -140,7 +140,7 @@ impl Prepared for PreparedToken {
         Ok(Verified { secret_index: Some(secret_index), signed_at_s: None })
     }
 
-    fn diagnose(&self, req: &Request<'_>, rejection: &Rejection) -> Vec<String> {
+    fn diagnose(&self, req: &Request<'_>, _now: UnixTime, rejection: &Rejection) -> Vec<String> {
         if !matches!(rejection.reason, RejectionReason::WrongToken | RejectionReason::MalformedHeader) {
             return Vec::new();
         }

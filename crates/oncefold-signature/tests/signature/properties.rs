@@ -69,7 +69,7 @@ fn with_request<T>(headers: &Headers, body: &[u8], then: impl FnOnce(&Request<'_
 }
 
 fn explanation(scheme: &Scheme, headers: &Headers, body: &[u8], rejection: &Rejection) -> String {
-    with_request(headers, body, |request| verifier(scheme).diagnose(request, rejection))
+    with_request(headers, body, |request| verifier(scheme).diagnose(request, NOW, rejection))
 }
 
 /// Header values that look like signatures, lists of fields and timestamps, and some that look like nothing.
