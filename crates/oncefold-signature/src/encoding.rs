@@ -1,4 +1,4 @@
-//! Strict decoding of presented signatures, lenient decoding of configured keys.
+//! Encoding, strict decoding of presented signatures, lenient decoding of configured keys.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -48,6 +48,11 @@ const ANY_PADDING: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, ANY_PADDING);
 const URL_BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, ANY_PADDING);
+
+/// Base64, standard alphabet, padded.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
 
 /// A configured key in base64: standard alphabet, padding optional since it is lost in pasting.
 pub(crate) fn key_from_base64(text: &str) -> Option<Vec<u8>> {

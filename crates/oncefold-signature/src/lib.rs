@@ -15,6 +15,7 @@ mod request;
 mod scheme;
 mod schemes;
 mod secret;
+mod signing;
 mod time;
 mod verdict;
 
@@ -26,5 +27,6 @@ pub use schemes::standard_webhooks::{HeaderFamily, StandardWebhooks};
 pub use schemes::stripe::StripeScheme;
 pub use schemes::token::{TokenPlace, TokenScheme};
 pub use secret::{EmptySecret, KeyError, Secret};
+pub use signing::{SignError, Signed};
 pub use time::UnixTime;
 pub use verdict::{Rejection, RejectionReason, Verdict, Verified};

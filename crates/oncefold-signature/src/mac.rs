@@ -63,7 +63,7 @@ pub(crate) enum KeyedMac {
 /// Tags are kept here whatever their length.
 const LONGEST_TAG: usize = 64;
 
-/// A computed tag; neither shown nor handed out, only compared.
+/// A computed tag. A verifier only compares it; signing hands it out.
 pub(crate) struct Tag {
     bytes: [u8; LONGEST_TAG],
     len: usize,
@@ -76,9 +76,13 @@ impl Tag {
         Self { bytes, len: tag.len() }
     }
 
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
     /// Constant time in the content; the lengths are public.
     pub(crate) fn equals(&self, presented: &[u8]) -> bool {
-        bool::from(self.bytes[..self.len].ct_eq(presented))
+        bool::from(self.as_slice().ct_eq(presented))
     }
 }
 

@@ -31,6 +31,13 @@ impl SignatureEncoding {
         }
     }
 
+    pub(crate) fn encode(self, signature: &[u8]) -> String {
+        match self {
+            Self::Hex => hex::encode(signature),
+            Self::Base64 => encoding::to_base64(signature),
+        }
+    }
+
     fn decode(self, text: &[u8], len: usize) -> Option<Presented> {
         match self {
             Self::Hex => encoding::signature_from_hex(text, len),

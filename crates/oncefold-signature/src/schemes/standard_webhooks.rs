@@ -70,8 +70,13 @@ impl StandardWebhooks {
             let key = key.ok_or_else(|| KeyError::at(index, "behind whpk_ there are not 32 bytes of base64"))?;
             return Ok(Key::Public(UnparsedPublicKey::new(&ED25519, key)));
         }
+        Ok(Key::Shared(Box::new(KeyedMac::keyed(ALGORITHM, &self.shared_key(index, secret)?))))
+    }
+
+    /// The bytes of an HMAC key that is long enough.
+    pub(crate) fn shared_key(self, index: usize, secret: &Secret) -> Result<Vec<u8>, KeyError> {
         refuse_asymmetric(index, secret)?;
-        let key = self.shared_key(secret.text()).ok_or_else(|| {
+        let key = self.decoded(secret.text()).ok_or_else(|| {
             let name = self.key_encoding.as_str();
             KeyError::at(index, format!("is not {name} behind an optional whsec_; copy it from the provider once more"))
         })?;
@@ -82,10 +87,10 @@ impl StandardWebhooks {
                 format!("the key has {length} bytes, at least {SHORTEST_GOOD_KEY} are needed; copy the whole secret"),
             ));
         }
-        Ok(Key::Shared(Box::new(KeyedMac::keyed(ALGORITHM, &key))))
+        Ok(key)
     }
 
-    fn shared_key(self, text: &str) -> Option<Vec<u8>> {
+    fn decoded(self, text: &str) -> Option<Vec<u8>> {
         match self.key_encoding {
             KeyEncoding::Literal => self.key_encoding.decode(text),
             KeyEncoding::Base64 | KeyEncoding::Hex => {

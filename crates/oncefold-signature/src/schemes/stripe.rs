@@ -14,7 +14,8 @@ use crate::secret::{KeyError, Secret, require_some, short_key_warning};
 use crate::time::{UnixTime, check_tolerance, parse_seconds};
 use crate::verdict::{Rejection, RejectionReason, Verified};
 
-const HEADER: &str = "Stripe-Signature";
+/// The header with time and signatures.
+pub(crate) const HEADER: &str = "Stripe-Signature";
 const ALGORITHM: HmacAlgorithm = HmacAlgorithm::Sha256;
 
 /// Settings of scheme `stripe`.

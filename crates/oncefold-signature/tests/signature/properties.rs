@@ -153,6 +153,18 @@ proptest! {
     }
 
     #[test]
+    fn signing_agrees_with_an_independent_signer(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+        for (scheme, headers) in signed(&body) {
+            let secret = Secret::new(LITERAL_SECRET).expect("secret");
+            let added = with_request(&Vec::new(), &body, |request| scheme.sign(&secret, ID, request, NOW)).expect("signed");
+            let lower = |(name, value): &(String, String)| (name.to_ascii_lowercase(), value.clone().into_bytes());
+            let added: Vec<_> = added.headers.iter().map(lower).collect();
+            let expected: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            prop_assert_eq!(added, expected, "{:?}", scheme);
+        }
+    }
+
+    #[test]
     fn a_diagnosis_holds_neither_secret_nor_expected_signature(
         body in "[ -~\u{e4}]{0,60}",
         other in "[ -~]{1,60}",
