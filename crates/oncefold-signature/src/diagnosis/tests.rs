@@ -42,13 +42,13 @@ fn a_changed_body_is_recognised() {
         ("\u{feff}{}", "{}", "with a byte order mark"),
         ("{}", "\u{feff}{}", "without its byte order mark"),
         ("{\r\n}", "{\n}", "with CRLF line ends"),
-        (r#"{"b":1.50,"a":[1,"x y"]}"#, r#"{"b": 1.50, "a": [1, "x y"]}"#, "as compact JSON"),
+        (r#"{"b":1.50,"a":[1,"x y"]}"#, r#"{"b": 1.50, "a": [1, "x y"]}"#, "the body as compact JSON;"),
         (r#"{"b": 1.50, "a": [1, "x\"} y"]}"#, r#"{"b":1.50,"a":[1,"x\"} y"]}"#, "as JSON with \", \" and \": \""),
         ("{\n  \"a\": [\n    1\n  ],\n  \"b\": {}\n}", r#"{"a":[1],"b":{}}"#, "as JSON indented by 2"),
         (r#"{"a": "\u00e4\ud83d\ude00"}"#, r#"{"a":"ä😀"}"#, "and \\u escapes"),
         (r#"{"a":"ä😀\n"}"#, r#"{"a":"\u00e4\ud83d\ude00\n"}"#, "without \\u escapes"),
         (r#"{"a":"http:\/\/x"}"#, r#"{"a":"http://x"}"#, "escaped as \\/"),
-        (r#"{"a":"x\\","b":"\\\"y"}"#, r#"{"a": "x\\", "b": "\\\"y"}"#, "as compact JSON"),
+        (r#"{"a":"x\\","b":"\\\"y"}"#, r#"{"a": "x\\", "b": "\\\"y"}"#, "the body as compact JSON;"),
         (r#"{"a":1,"b":2}"#, r#"{"b":2, "a":1}"#, "sorted keys"),
     ];
     for (signed, received, expected) in cases {
@@ -115,4 +115,5 @@ fn a_clock_in_another_unit_or_zone_is_recognised() {
     assert!(stripe("103610").contains("off by almost exactly 1 h"));
     assert!(stripe("92790").contains("off by almost exactly 2 h"));
     assert!(!stripe("95000").contains("off by almost"));
+    assert!(stripe("46000").contains("54000 s old") && !stripe("46000").contains("off by almost"));
 }

@@ -179,7 +179,7 @@ fn unusable_keys_and_settings_are_refused() {
         prepare(&literal, &["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="]).unwrap_err().contains("public key")
     );
     assert!(prepare(&literal, &["whsk_abc"]).unwrap_err().contains("private signing key"));
-    assert_eq!(prepare(&literal, &["long enough secret"]), Ok(vec![]));
+    assert_eq!(prepare(&literal, &["sixteen bytes..."]), Ok(vec![]));
     assert_eq!(prepare(&literal, &["long enough secret", "fifteen bytes.."]).unwrap().len(), 1);
     let unsigned = HmacScheme { timestamp_header: Some("x-time".to_owned()), ..HmacScheme::over_body("x-sig") };
     assert!(prepare(&unsigned, &["secret"]).unwrap_err().contains("is not signed"));
