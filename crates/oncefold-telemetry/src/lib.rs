@@ -1,1 +1,8 @@
-//! oncefold-telemetry
+//! Every metric and log setting of Oncefold in one place. What may be logged is written down in docs/logging.md.
+//!
+//! Invariant: labels are bounded. Never an event id, a key, or a text that nobody verified.
+
+pub mod logs;
+pub mod metrics;
+
+pub use metrics::Metrics;
