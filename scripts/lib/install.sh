@@ -43,8 +43,9 @@ without_service_starts() {
   return "$status"
 }
 
+# The user tells a whole installation from one that was interrupted.
 ensure_postgres_installed() {
-  if ! postgres_bin >/dev/null; then
+  if ! { postgres_bin && id postgres; } >/dev/null 2>&1; then
     install_packages postgresql
     keep_off_at_boot postgresql.service
     postgres_bin >/dev/null || die "the package postgresql brought no PostgreSQL 15 or later"
@@ -52,7 +53,7 @@ ensure_postgres_installed() {
 }
 
 ensure_rabbitmq_installed() {
-  if [ ! -x "$rabbitmq_bin/rabbitmq-server" ]; then
+  if ! { [ -x "$rabbitmq_bin/rabbitmq-server" ] && id rabbitmq; } >/dev/null 2>&1; then
     install_packages rabbitmq-server
     keep_off_at_boot rabbitmq-server.service epmd.service epmd.socket
   fi

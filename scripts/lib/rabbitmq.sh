@@ -23,15 +23,16 @@ rabbitmq_env=(
 )
 as_rabbitmq() { as_user rabbitmq "$rabbitmq_dir" "${rabbitmq_env[@]}" "$@"; }
 
-# The pid of our broker, if it lives: the process whose home is our directory, whatever a pid file says. (One that was
-# interrupted while it started has written none; one from before a reboot names somebody else.)
+# The pid of our broker, if it lives: the one whose home is our directory and that sits there (in a container the same
+# path is another place), whatever a pid file says: a start that was interrupted wrote none, and after a reboot the number
+# is somebody else's.
 rabbitmq_pid() {
-  local file line
-  for file in /proc/[0-9]*/cmdline; do
-    line=$({ tr '\0' ' ' <"$file"; } 2>/dev/null) || continue
+  local process line
+  for process in /proc/[0-9]*; do
+    [[ $(readlink "$process/cwd" 2>/dev/null) == "$rabbitmq_dir"* ]] || continue
+    line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
     if [[ $line == *"-home $rabbitmq_dir "*"-s rabbit boot"* ]]; then
-      file=${file#/proc/}
-      echo "${file%/cmdline}"
+      echo "${process#/proc/}"
       return 0
     fi
   done
