@@ -24,7 +24,7 @@ as_postgres() { as_user postgres "$postgres_dir" "$@"; }
 postgres_pid() {
   local pid
   pid=$(head -n 1 "$postgres_dir/data/postmaster.pid" 2>/dev/null) || return 1
-  [ -n "$pid" ] && [ "$(readlink "/proc/$pid/cwd" 2>/dev/null)" = "$postgres_dir/data" ] && echo "$pid"
+  [ -n "$pid" ] && [ "/proc/$pid/cwd" -ef "$postgres_dir/data" ] && echo "$pid"
 }
 
 postgres_answers() { "$(postgres_bin)/psql" -XAtq -d "$postgres_url?connect_timeout=5" -c 'select 1' 9>&-; }

@@ -29,7 +29,8 @@ as_rabbitmq() { as_user rabbitmq "$rabbitmq_dir" "${rabbitmq_env[@]}" "$@"; }
 rabbitmq_pid() {
   local process line
   for process in /proc/[0-9]*; do
-    [[ $(readlink "$process/cwd" 2>/dev/null) == "$rabbitmq_dir"* ]] || continue
+    [ "$process/cwd" -ef "$rabbitmq_dir" ] || [ "$(readlink "$process/cwd" 2>/dev/null)" = "$rabbitmq_dir (deleted)" ] ||
+      continue
     line=$({ tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null) || continue
     if [[ $line == *"-home $rabbitmq_dir "*"-s rabbit boot"* ]]; then
       echo "${process#/proc/}"
