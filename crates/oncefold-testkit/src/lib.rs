@@ -1,1 +1,4 @@
 //! oncefold-testkit
+
+pub mod builders;
+pub mod store_suite;
