@@ -79,6 +79,16 @@ impl FactsJson {
         &self.0
     }
 
+    /// The trace id alone, read without building the rest: every verdict is logged with it. Empty where the text is
+    /// none of ours.
+    pub fn trace_id(&self) -> String {
+        #[derive(Deserialize)]
+        struct TraceOnly {
+            trace_id: String,
+        }
+        serde_json::from_str::<TraceOnly>(&self.0).map(|t| t.trace_id).unwrap_or_default()
+    }
+
     /// Reads them; empty where the text is none of ours.
     pub fn decode(&self) -> Facts {
         serde_json::from_str(&self.0).unwrap_or_default()

@@ -1,0 +1,50 @@
+use crate::gate::Gate;
+use crate::health::Health;
+use crate::settings::WorkerSettings;
+use oncefold_core::prepare::{Prepared, prepare};
+use oncefold_core::queue::Queue;
+use oncefold_core::store::{SpoolStore, Store, StoreError};
+use oncefold_core::{Clock, Entropy, Failure, Message, Reason, Source, SourceName};
+use oncefold_telemetry::Metrics;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tracing::{error, warn};
+
+/// What every task of the worker shares.
+pub(crate) struct Context {
+    pub settings: WorkerSettings,
+    pub sources: HashMap<SourceName, Arc<Source>>,
+    pub rules_version: i64,
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub spool: Option<Arc<dyn SpoolStore>>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub metrics: Arc<Metrics>,
+    pub gate: Gate,
+    pub health: Arc<Health>,
+}
+
+impl Context {
+    /// What a message means under the present config.
+    pub fn prepare(&self, message: &Message) -> Prepared {
+        match self.sources.get(&message.source) {
+            Some(source) => prepare(source, message),
+            None => {
+                let why = format!("no source `{}` is configured any more", message.source);
+                Prepared::dead(message.event_type.clone(), Failure::of(Reason::UnknownSource, why))
+            }
+        }
+    }
+
+    /// Deals with a failure outside of verdicts: closes the gate where the database is away, else only tells.
+    pub fn store_failed(&self, doing: &str, e: &StoreError) {
+        match e {
+            StoreError::Unavailable(cause) => self.store_is_away(cause),
+            StoreError::Conflict(_) => warn!(error = %e, "{doing}: lost against another transaction, done again"),
+            StoreError::Refused(_) | StoreError::Failed(_) | StoreError::RulesBehind => {
+                error!(error = %e, "{doing}: failed, done again later");
+            }
+        }
+    }
+}

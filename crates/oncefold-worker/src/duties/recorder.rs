@@ -1,0 +1,186 @@
+//! The dead-letter recorder. A letter whose reason is recorded is done with. A suspect, which the broker gave up on, is
+//! tried alone under a committed mark: whoever finds the mark of a dead process knows this message for the poison, and
+//! no innocent neighbour dies with it.
+
+use crate::context::Context;
+use crate::error::WorkerError;
+use crate::pause::Pause;
+use crate::report;
+use crate::verdict::Trouble;
+use oncefold_core::event::Setback;
+use oncefold_core::queue::{Death, Prefetch, QueueError, QueueName, Received, Settlement, Subscription};
+use oncefold_core::store::{StoreError, Trial, TrialStart};
+use oncefold_core::{Failure, Message, Reason};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// Letters taken at once: few, since a suspect may end the process.
+const PREFETCH: Prefetch = Prefetch { messages: 16, bytes: 4 * 1024 * 1024 };
+const LINGER: Duration = Duration::from_millis(10);
+/// Longest wait before another look at a letter that another process is trying.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
+pub struct Recorder {
+    pub ctx: Arc<Context>,
+    pub soft: CancellationToken,
+}
+
+/// Why no more letters are taken from a subscription.
+enum Ended {
+    Stopped,
+    QueueAway(QueueError),
+    RulesBehind,
+}
+
+/// How one look at a letter ended.
+enum Look {
+    Done,
+    Again(Duration),
+}
+
+impl Recorder {
+    /// Records letters until stopped.
+    pub async fn run(self) -> Result<(), WorkerError> {
+        let part = QueueName::Dead.to_string();
+        let mut pause = Pause::between(self.ctx.settings.pace.pause_first, self.ctx.settings.pace.pause_max);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.soft.cancelled() => return Ok(()),
+                () = self.ctx.gate.pass() => {}
+            }
+            let ended = match self.subscribe().await {
+                Ok(mut subscription) => {
+                    self.ctx.health.mend(&part);
+                    pause.reset();
+                    let ended = self.letters(subscription.as_mut()).await;
+                    subscription.close().await;
+                    ended
+                }
+                Err(e) => Ended::QueueAway(e),
+            };
+            match ended {
+                Ended::Stopped => return Ok(()),
+                Ended::RulesBehind => return Err(WorkerError::RulesBehind),
+                Ended::QueueAway(e) => {
+                    if self.ctx.health.fail(&part, e.to_string()) {
+                        warn!(queue = part, error = %e, "not recording dead letters, it is tried again");
+                    }
+                    self.wait(pause.after_failure(self.ctx.entropy.as_ref())).await;
+                }
+            }
+        }
+    }
+
+    async fn subscribe(&self) -> Result<Box<dyn Subscription>, QueueError> {
+        self.ctx.queue.declare(&[]).await?;
+        self.ctx.queue.subscribe(QueueName::Dead, PREFETCH).await
+    }
+
+    async fn letters(&self, subscription: &mut dyn Subscription) -> Ended {
+        loop {
+            let received = tokio::select! {
+                biased;
+                () = self.soft.cancelled() => return Ended::Stopped,
+                received = subscription.receive(usize::from(PREFETCH.messages), LINGER) => received,
+            };
+            let letters = match received {
+                Ok(letters) => letters,
+                Err(e) => return Ended::QueueAway(e),
+            };
+            for letter in letters {
+                let tag = letter.tag;
+                if let Err(ended) = self.record(letter).await {
+                    return ended;
+                }
+                if let Err(e) = subscription.settle(vec![(tag, Settlement::Ack)]).await {
+                    return Ended::QueueAway(e);
+                }
+            }
+        }
+    }
+
+    /// Sees one letter to its end. With the database away it is held: a mark may stand in our name, and another process
+    /// that got the letter meanwhile would take us for dead.
+    async fn record(&self, letter: Received) -> Result<(), Ended> {
+        let message = match letter.message {
+            Ok(message) => Arc::new(message),
+            Err(why) => {
+                report::foreign(&self.ctx, &QueueName::Dead.to_string(), report::NO_SOURCE, &why);
+                return Ok(());
+            }
+        };
+        let mut pause = Pause::between(self.ctx.settings.pace.pause_first, self.ctx.settings.pace.pause_max);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.soft.cancelled() => return Err(Ended::Stopped),
+                () = self.ctx.gate.pass() => {}
+            }
+            let look = match self.look(&message, letter.death).await {
+                Ok(look) => look,
+                Err(Trouble::RulesBehind) => return Err(Ended::RulesBehind),
+                Err(Trouble::StoreAway(why)) => {
+                    self.ctx.store_is_away(&why);
+                    Look::Again(pause.after_failure(self.ctx.entropy.as_ref()))
+                }
+            };
+            match look {
+                Look::Done => return Ok(()),
+                Look::Again(after) => self.wait(after).await,
+            }
+        }
+    }
+
+    async fn look(&self, message: &Arc<Message>, death: Option<Death>) -> Result<Look, Trouble> {
+        let store = &self.ctx.store;
+        if death == Some(Death::Rejected) && store.is_recorded(message).await.map_err(away)? {
+            return Ok(Look::Done);
+        }
+        let now = self.ctx.clock.now();
+        let trial = Trial {
+            id: message.id,
+            generation: message.generation,
+            holder: self.ctx.settings.holder.clone(),
+            now,
+            lease_until: now.plus(self.ctx.settings.pace.trial_lease),
+        };
+        match store.begin_trial(&trial).await.map_err(away)? {
+            TrialStart::Busy(until) => {
+                return Ok(Look::Again(until.since(now).clamp(Duration::from_millis(1), BUSY_PAUSE)));
+            }
+            TrialStart::Settled => {}
+            TrialStart::Begun => {
+                info!(source = %message.source, event = %message.id, trace_id = message.facts.trace_id(),
+                    "a suspect is tried alone");
+                let progress = self.ctx.give_verdicts(vec![self.ctx.work(Arc::clone(message))]).await;
+                if let Some(trouble) = progress.trouble {
+                    return Err(trouble);
+                }
+            }
+            TrialStart::Interrupted => {
+                let why = "a worker died while it tried this event alone, after the broker had given it up";
+                let setback = Setback::Dead(Failure::of(Reason::DeliveryLimit, why));
+                self.ctx.record_setback(message, setback).await?;
+            }
+        }
+        store.end_trial(message.id, message.generation).await.map_err(away)?;
+        Ok(Look::Done)
+    }
+
+    async fn wait(&self, pause: Duration) {
+        tokio::select! {
+            () = self.soft.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+fn away(e: StoreError) -> Trouble {
+    match e {
+        StoreError::RulesBehind => Trouble::RulesBehind,
+        other => Trouble::StoreAway(other.to_string()),
+    }
+}
