@@ -12,6 +12,10 @@ pub const KEY_BYTES_MAX: usize = 512;
 pub const VERSION_TEXT_BYTES_MAX: usize = 512;
 /// Stored request headers of one delivery, names and values together, bytes.
 pub const STORED_HEADERS_BYTES_MAX: usize = 16 * 1024;
+/// Stored query string of one delivery, bytes.
+pub const STORED_QUERY_BYTES_MAX: usize = 8 * 1024;
+/// Stored `Content-Type` of one delivery, bytes; an AMQP short string holds it.
+pub const CONTENT_TYPE_BYTES_MAX: usize = 200;
 /// Deepest nesting of a JSON body; deeper is `mapping.invalid_json`.
 pub const JSON_DEPTH_MAX: usize = 128;
 /// Most digits of one number, written out without an exponent; more is `mapping.bad_number`.
@@ -32,4 +36,5 @@ pub const PAGE_DEFAULT: u32 = 50;
 pub const DIGEST_BYTES: usize = 32;
 
 const _: () = assert!(TYPE_BYTES_MAX < 255, "an AMQP short string holds 255 bytes");
+const _: () = assert!(CONTENT_TYPE_BYTES_MAX < 255, "an AMQP short string holds 255 bytes");
 const _: () = assert!(PAGE_DEFAULT <= PAGE_MAX);

@@ -1,1 +1,24 @@
-//! oncefold-ingest
+//! The intake role: takes a provider's delivery over HTTP, verifies it over the raw bytes, makes it durable, answers.
+//!
+//! Invariants: a 2xx leaves only after the queue or the spool has the event; a body is read once, bounded in bytes
+//! and in time, and passed on byte for byte; nothing that did not verify is kept; no log line holds a body, a
+//! signature or a secret.
+
+mod answer;
+mod body;
+mod connection;
+mod delivery;
+mod health;
+mod intake;
+mod linger;
+mod outcome;
+mod recorder;
+mod report;
+mod server;
+mod settings;
+mod spooler;
+
+pub use health::{IngestHealth, Readiness};
+pub use outcome::Outcome;
+pub use server::{Ingest, build};
+pub use settings::{IngestError, IngestParts, IngestSettings, IntakeSource, Respond};

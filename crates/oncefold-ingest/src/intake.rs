@@ -1,0 +1,268 @@
+//! From a request's head to its body: which source, whether it takes such a request, and one tally of how it ended.
+
+use crate::answer::{self, AnswerContext, NotSpooled, Refusal};
+use crate::body::{self, BodyLimits};
+use crate::delivery::Delivery;
+use crate::outcome::Outcome;
+use crate::recorder::{Recorder, identity_reads_body};
+use crate::report::{self, LineBudget};
+use crate::settings::{IngestSettings, IntakeSource};
+use crate::spooler::Spooler;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use http::header::CONTENT_ENCODING;
+use http::request::Parts;
+use oncefold_core::queue::{PublishError, Publisher};
+use oncefold_core::{Clock, Entropy, Message, Timestamp};
+use oncefold_telemetry::Metrics;
+use percent_encoding::percent_decode_str;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+/// The label of deliveries to sources that are not configured.
+const UNKNOWN: &str = "unknown";
+
+/// What every request needs.
+pub(crate) struct Intake {
+    pub(crate) settings: IngestSettings,
+    pub(crate) sources: HashMap<String, Arc<SourceState>>,
+    /// The budget of lines about unknown sources.
+    pub(crate) unknown: LineBudget,
+    pub(crate) publisher: Arc<dyn Publisher>,
+    pub(crate) spooler: Option<Spooler>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) body_limits: BodyLimits,
+    /// Connections and deliveries in hand.
+    pub(crate) tasks: TaskTracker,
+    /// Drops everything in hand.
+    pub(crate) abandon: CancellationToken,
+}
+
+/// One source with what is worked out of its settings once.
+pub(crate) struct SourceState {
+    pub(crate) settings: IntakeSource,
+    pub(crate) recorder: Recorder,
+    pub(crate) identity_reads_body: bool,
+    lines: LineBudget,
+}
+
+impl SourceState {
+    pub(crate) fn of(settings: IntakeSource) -> Self {
+        let recorder = Recorder::of(&settings);
+        let identity_reads_body = identity_reads_body(&settings.model);
+        Self { settings, recorder, identity_reads_body, lines: LineBudget::full() }
+    }
+}
+
+/// `/in/{source}` and `/in/{source}/{token}`; everything else is an unknown source.
+pub(crate) fn routes(intake: Arc<Intake>) -> axum::Router {
+    axum::Router::new()
+        .route("/in/{source}", any(receive))
+        .route("/in/{source}/{token}", any(receive))
+        .fallback(receive)
+        .with_state(intake)
+}
+
+async fn receive(State(intake): State<Arc<Intake>>, request: Request<Body>) -> Response {
+    let (started, received_at) = (Instant::now(), intake.clock.now());
+    let (parts, body) = request.into_parts();
+    let place = Place::of(parts.uri.path());
+    let mut trace = [0; 16];
+    intake.entropy.fill(&mut trace);
+    let mut tally = Tally {
+        source: place.as_ref().and_then(|place| intake.source_at(place)),
+        name: place.as_ref().map(|place| place.name.to_owned()),
+        trace: hex::encode(trace),
+        intake: Arc::clone(&intake),
+        started,
+        ends_as: Some(Refusal::Disconnected),
+    };
+    let source = match intake.check_head(tally.source.as_ref(), &parts) {
+        Ok(source) => Arc::clone(source),
+        Err(refusal) => return tally.refuse(&refusal),
+    };
+    let body = match body::read(body, &intake.body_limits).await {
+        Ok(body) => body,
+        Err(refusal) => return tally.refuse(&refusal),
+    };
+    let path_token =
+        place.and_then(|place| place.token).map(|token| percent_decode_str(token).decode_utf8_lossy().into_owned());
+    // From here on the delivery is ours: a client that goes away does not cancel what was received whole.
+    tally.ends_as = Some(Refusal::CutOff);
+    let context = tally.answer_without_counting(&Refusal::CutOff);
+    let delivery = Delivery { source, parts, body, path_token, received_at, tally };
+    let abandon = intake.abandon.clone();
+    let delivered = intake.tasks.spawn(async move { abandon.run_until_cancelled(delivery.take()).await });
+    delivered.await.ok().flatten().unwrap_or(context)
+}
+
+/// Where a request points, as it stands in the path, undecoded: a source's name has nothing that needs encoding.
+struct Place<'a> {
+    name: &'a str,
+    token: Option<&'a str>,
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        let rest = path.strip_prefix("/in/")?;
+        let (name, token) = rest.split_once('/').map_or((rest, None), |(name, token)| (name, Some(token)));
+        Some(Self { name, token })
+    }
+}
+
+impl Intake {
+    fn source_at(&self, place: &Place<'_>) -> Option<Arc<SourceState>> {
+        let source = self.sources.get(place.name)?;
+        let fits = match place.token {
+            None => true,
+            Some(token) => source.settings.path_token && !token.is_empty() && !token.contains('/'),
+        };
+        fits.then(|| Arc::clone(source))
+    }
+
+    /// Everything that can be said before the body is read.
+    fn check_head<'a>(
+        &self,
+        source: Option<&'a Arc<SourceState>>,
+        parts: &Parts,
+    ) -> Result<&'a Arc<SourceState>, Refusal> {
+        let source = source.ok_or(Refusal::UnknownSource)?;
+        if !source.settings.methods.contains(&parts.method) {
+            return Err(Refusal::WrongMethod);
+        }
+        let plain =
+            |value: &[u8]| value.trim_ascii().is_empty() || value.trim_ascii().eq_ignore_ascii_case(b"identity");
+        if !parts.headers.get_all(CONTENT_ENCODING).iter().all(|value| plain(value.as_bytes())) {
+            return Err(Refusal::UnsupportedEncoding);
+        }
+        Ok(source)
+    }
+
+    /// Makes the event durable: in the queue, else in the spool.
+    pub(crate) async fn keep(&self, message: &Arc<Message>) -> Result<Kept, Refusal> {
+        let published_from = Instant::now();
+        let deadline = self.settings.publish_timeout;
+        let published = timeout(deadline, self.publisher.publish(Arc::clone(message))).await;
+        let error = match published.unwrap_or(Err(PublishError::TimedOut(deadline))) {
+            Ok(()) => {
+                self.metrics.publish_seconds.observe(published_from.elapsed().as_secs_f64());
+                return Ok(Kept::InQueue);
+            }
+            Err(error) => error,
+        };
+        let Some(spooler) = &self.spooler else { return Err(Refusal::Unavailable(error, NotSpooled::NoSpool)) };
+        match spooler.keep(Arc::clone(message)).await {
+            Ok(()) => {
+                self.metrics.spooled.inc();
+                Ok(Kept::InSpool(error))
+            }
+            Err(not_spooled) => Err(Refusal::Unavailable(error, not_spooled)),
+        }
+    }
+
+    /// Writes how many log lines were left out.
+    pub(crate) fn settle_lines(&self) {
+        self.unknown.settle(UNKNOWN);
+        self.sources.iter().for_each(|(name, source)| source.lines.settle(name));
+    }
+}
+
+/// Where an accepted event is.
+pub(crate) enum Kept {
+    InQueue,
+    /// And why the queue did not take it.
+    InSpool(PublishError),
+}
+
+/// Counts and logs how a delivery ended, exactly once, whatever becomes of the future that holds it.
+pub(crate) struct Tally {
+    pub(crate) intake: Arc<Intake>,
+    source: Option<Arc<SourceState>>,
+    name: Option<String>,
+    trace: String,
+    started: Instant,
+    /// What it ended as if this is dropped now.
+    ends_as: Option<Refusal>,
+}
+
+impl Tally {
+    pub(crate) fn trace(&self) -> &str {
+        &self.trace
+    }
+
+    pub(crate) fn refuse(mut self, refusal: &Refusal) -> Response {
+        self.ends_as = None;
+        self.note(refusal);
+        self.answer_without_counting(refusal)
+    }
+
+    pub(crate) fn accept(mut self, source: &SourceState, message: &Message, kept: &Kept) -> Response {
+        self.ends_as = None;
+        let (outcome, detail) = match kept {
+            Kept::InQueue => (Outcome::Accepted, None),
+            Kept::InSpool(error) => (Outcome::Spooled, Some(report::excerpt(&error.to_string()))),
+        };
+        self.count(outcome);
+        let name = source.settings.model.name.as_str();
+        let elapsed = self.started.elapsed().as_secs_f64();
+        self.intake.metrics.ingest_ack_seconds.with_label_values(&[name]).observe(elapsed);
+        info!(
+            target: "oncefold::ingest",
+            source = name,
+            event = %message.id,
+            event_id = %message.event_id.escape_debug(),
+            outcome = outcome.as_str(),
+            detail = detail.as_deref(),
+            trace = self.trace,
+            "delivery accepted"
+        );
+        answer::accepted(&source.settings.respond, &self.trace)
+    }
+
+    fn answer_without_counting(&self, refusal: &Refusal) -> Response {
+        let source = self.source.as_ref().map(|source| &source.settings);
+        refusal.answer(&AnswerContext {
+            methods: source.map_or(&[], |source| &source.methods),
+            basic: source.is_some_and(|source| source.scheme_name == "basic"),
+            retry_after: self.intake.settings.retry_after,
+            trace: &self.trace,
+        })
+    }
+
+    fn note(&self, refusal: &Refusal) {
+        self.count(refusal.outcome());
+        match &self.source {
+            Some(source) => report::refused(self.label(), &source.lines, refusal, &self.trace, None),
+            None => report::refused(UNKNOWN, &self.intake.unknown, refusal, &self.trace, self.name.as_deref()),
+        }
+    }
+
+    fn count(&self, outcome: Outcome) {
+        self.intake.metrics.ingest_deliveries.with_label_values(&[self.label(), outcome.as_str()]).inc();
+    }
+
+    fn label(&self) -> &str {
+        self.source.as_ref().map_or(UNKNOWN, |source| source.settings.model.name.as_str())
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if let Some(refusal) = self.ends_as.take() {
+            self.note(&refusal);
+        }
+    }
+}
+
+/// A moment to compare signatures with.
+pub(crate) fn unix_time(at: Timestamp) -> oncefold_signature::UnixTime {
+    oncefold_signature::UnixTime::from_micros(at.as_micros())
+}

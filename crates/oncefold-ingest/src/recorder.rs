@@ -1,0 +1,146 @@
+//! What is kept of a request beside its body: headers and query string, bounded, secrets left out.
+
+use crate::settings::IntakeSource;
+use http::HeaderMap;
+use oncefold_core::limits::{CONTENT_TYPE_BYTES_MAX, STORED_HEADERS_BYTES_MAX, STORED_QUERY_BYTES_MAX};
+use oncefold_core::locator::Locator;
+use oncefold_core::model::{IdRule, RankRule, Source, StateRule};
+use oncefold_core::version::VersionRule;
+use std::collections::HashSet;
+
+/// Stands where a secret stood.
+const REDACTED: &str = "[redacted]";
+/// Headers that carry credentials whatever the source.
+const ALWAYS_REDACTED: [&str; 3] = ["authorization", "proxy-authorization", "cookie"];
+
+/// The rules of one source for what is kept.
+pub(crate) struct Recorder {
+    /// Headers and query parameters that the source's rules read: kept first when not all fit.
+    needed_headers: HashSet<String>,
+    needed_parameters: HashSet<String>,
+    secret_headers: HashSet<String>,
+    secret_parameters: HashSet<String>,
+}
+
+/// What is kept of one request.
+pub(crate) struct Recorded {
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) query: String,
+    pub(crate) content_type: Option<String>,
+}
+
+impl Recorder {
+    pub(crate) fn of(source: &IntakeSource) -> Self {
+        let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<HashSet<_>>();
+        let mut secret_headers = lower(&source.redact_headers);
+        secret_headers.extend(ALWAYS_REDACTED.map(str::to_owned));
+        let (mut needed_headers, mut needed_parameters) = (HashSet::new(), HashSet::new());
+        for place in places(&source.model) {
+            match place {
+                Locator::Header(name) => drop(needed_headers.insert(name.clone())),
+                Locator::Query(name) => drop(needed_parameters.insert(name.clone())),
+                Locator::Pointer(_) | Locator::Const(_) => {}
+            }
+        }
+        let secret_parameters = source.redact_query.iter().cloned().collect();
+        Self { needed_headers, needed_parameters, secret_headers, secret_parameters }
+    }
+
+    /// `path_token` is what stood in the path: a proxy may have copied the path into a header.
+    pub(crate) fn record(&self, headers: &HeaderMap, query: &str, path_token: Option<&str>) -> Recorded {
+        let (query, mut secrets) = self.query(query);
+        secrets.extend(path_token);
+        let content_type = headers.get(http::header::CONTENT_TYPE);
+        let content_type = content_type.map(|value| cut(&String::from_utf8_lossy(value.as_bytes())));
+        Recorded { headers: self.headers(headers, &secrets), query, content_type }
+    }
+
+    fn headers(&self, headers: &HeaderMap, secrets: &[&str]) -> Vec<(String, String)> {
+        let all = headers.iter().map(|(name, value)| {
+            let text = String::from_utf8_lossy(value.as_bytes());
+            let secret =
+                self.secret_headers.contains(name.as_str()) || secrets.iter().any(|secret| text.contains(secret));
+            (name.as_str().to_owned(), if secret { REDACTED.to_owned() } else { text.into_owned() })
+        });
+        let needed = |header: &(String, String)| self.needed_headers.contains(&header.0);
+        fitting(all.collect(), STORED_HEADERS_BYTES_MAX, needed, |(name, value)| name.len() + value.len())
+    }
+
+    /// The query string as it is kept, and the secrets that stood in it.
+    fn query<'a>(&self, query: &'a str) -> (String, Vec<&'a str>) {
+        let mut secrets = vec![];
+        let mut pairs = vec![];
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let name = form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.into_owned());
+            let name = name.unwrap_or_default();
+            if self.secret_parameters.contains(&name) {
+                let (raw_name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                secrets.extend((!value.is_empty()).then_some(value));
+                pairs.push((name, format!("{raw_name}={REDACTED}")));
+            } else {
+                pairs.push((name, pair.to_owned()));
+            }
+        }
+        let needed = |pair: &(String, String)| self.needed_parameters.contains(&pair.0);
+        let kept = fitting(pairs, STORED_QUERY_BYTES_MAX, needed, |(_, text)| text.len() + 1);
+        (kept.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("&"), secrets)
+    }
+}
+
+/// The items that fit into `most` bytes, in their order, those that are needed taken first.
+fn fitting<T>(items: Vec<T>, most: usize, needed: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<T> {
+    if items.iter().map(&size).sum::<usize>() <= most {
+        return items;
+    }
+    let mut left = most;
+    let mut kept = vec![false; items.len()];
+    for wanted in [true, false] {
+        for (item, kept) in items.iter().zip(&mut kept).filter(|(item, _)| needed(item) == wanted) {
+            if size(item) <= left {
+                left -= size(item);
+                *kept = true;
+            }
+        }
+    }
+    items.into_iter().zip(kept).filter_map(|(item, kept)| kept.then_some(item)).collect()
+}
+
+fn cut(text: &str) -> String {
+    text[..text.floor_char_boundary(CONTENT_TYPE_BYTES_MAX)].to_owned()
+}
+
+/// Whether the body has to be parsed to tell an event's id and type.
+pub(crate) fn identity_reads_body(source: &Source) -> bool {
+    identity_places(source).any(|place| !place.is_outside_body())
+}
+
+fn identity_places(source: &Source) -> impl Iterator<Item = &Locator> {
+    let id: &[Locator] = match &source.id {
+        IdRule::Parts(places) | IdRule::Derive(places) => places,
+        IdRule::BodyDigest => &[],
+    };
+    id.iter().chain([&source.event_type])
+}
+
+/// Every place that the source's rules read.
+fn places(source: &Source) -> Vec<&Locator> {
+    let mut places: Vec<_> = identity_places(source).collect();
+    for projection in &source.projections {
+        places.extend(&projection.key);
+        places.extend(projection.version.iter().chain(&projection.delete_version).filter_map(|rule| match rule {
+            VersionRule::At { at, .. } | VersionRule::Ksuid(at) => Some(at),
+            VersionRule::ReceivedAt => None,
+        }));
+        if let RankRule::Value { at, .. } = &projection.rank {
+            places.push(at);
+        }
+        if let StateRule::Fields(fields) = &projection.state {
+            places.extend(fields.iter().map(|field| &field.at));
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

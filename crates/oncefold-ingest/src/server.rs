@@ -1,0 +1,211 @@
+//! The role itself: `build` binds, `run_until_stopped` serves.
+
+use crate::body::BodyLimits;
+use crate::connection::{self, Shared};
+use crate::health::IngestHealth;
+use crate::intake::{Intake, SourceState, routes};
+use crate::report::LineBudget;
+use crate::settings::{IngestError, IngestParts, IntakeSource};
+use crate::spooler::{SpoolWriter, spooler};
+use std::collections::HashMap;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::{info, warn};
+
+/// How often log lines that were left out are counted, and room is made for connections that wait.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// The pause after the system refuses to accept a connection (out of file descriptors or memory).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The intake role, listening.
+pub struct Ingest {
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    intake: Arc<Intake>,
+    writer: Option<SpoolWriter>,
+    health: IngestHealth,
+}
+
+/// Puts the role together and listens. Connections are accepted once it runs.
+///
+/// # Errors
+/// When the address cannot be listened on, or a source's settings cannot be used.
+pub async fn build(parts: IngestParts) -> Result<Ingest, IngestError> {
+    let settings = parts.settings;
+    let sources = source_states(parts.sources)?;
+    let address = settings.listen;
+    let failed = |cause| IngestError::Listen { address, cause };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let local_addr = listener.local_addr().map_err(failed)?;
+    let health = IngestHealth::of(Arc::clone(&parts.publisher), parts.spool.clone());
+    let (spooler, writer) = parts.spool.map(|store| spooler(store, settings.spool_timeout)).unzip();
+    let body_limits = BodyLimits {
+        max_body: settings.max_body,
+        timeout: settings.body_timeout,
+        in_hand: Arc::new(Semaphore::new(settings.max_bytes_in_hand.min(Semaphore::MAX_PERMITS))),
+    };
+    let intake = Intake {
+        settings,
+        sources,
+        unknown: LineBudget::full(),
+        publisher: parts.publisher,
+        spooler,
+        clock: parts.clock,
+        entropy: parts.entropy,
+        metrics: parts.metrics,
+        body_limits,
+        tasks: TaskTracker::new(),
+        abandon: CancellationToken::new(),
+    };
+    Ok(Ingest { listener, local_addr, intake: Arc::new(intake), writer, health })
+}
+
+fn source_states(sources: Vec<IntakeSource>) -> Result<HashMap<String, Arc<SourceState>>, IngestError> {
+    let mut states = HashMap::new();
+    for source in sources {
+        let source_name = source.model.name.to_string();
+        let problem = if source.methods.is_empty() {
+            Some("it takes no method; state `methods = [\"POST\"]`")
+        } else if states.contains_key(&source_name) {
+            Some("another source has this name; rename one of them")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(IngestError::Source { source_name, problem: problem.to_owned() });
+        }
+        states.insert(source_name, Arc::new(SourceState::of(source)));
+    }
+    Ok(states)
+}
+
+impl Ingest {
+    /// Where it listens: the port that was given out where port 0 was asked for.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Answers for `/readyz`, also while the role runs.
+    pub fn health(&self) -> IngestHealth {
+        self.health.clone()
+    }
+
+    /// Serves until `soft` is cancelled: then no connection is accepted any more, what is in hand is finished, and
+    /// connections end with their answer. `hard` drops everything at once; what was not answered is the provider's
+    /// to send again.
+    ///
+    /// # Errors
+    /// When a part of the role ends by itself.
+    pub async fn run_until_stopped(self, soft: CancellationToken, hard: CancellationToken) -> Result<(), IngestError> {
+        info!(target: "oncefold::ingest", address = %self.local_addr, "listening");
+        let abandon = self.intake.abandon.clone();
+        // Whichever way this future ends or is dropped, tasks it started end too.
+        let _guard = abandon.clone().drop_guard();
+        tokio::select! {
+            biased;
+            () = hard.cancelled() => Ok(()),
+            result = self.serve(soft) => result,
+        }
+    }
+
+    async fn serve(self, soft: CancellationToken) -> Result<(), IngestError> {
+        let mut writer = self.writer.map(|writer| AbortOnDropHandle::new(tokio::spawn(writer.run())));
+        let door = Door {
+            listener: self.listener,
+            slots: Arc::new(Semaphore::new(self.intake.settings.max_connections)),
+            shared: Shared {
+                routes: routes(Arc::clone(&self.intake)),
+                http: connection::http(&self.intake.settings),
+                soft: soft.clone(),
+                pressure: Arc::new(Notify::new()),
+            },
+            intake: Arc::clone(&self.intake),
+        };
+        let in_hand = self.intake.tasks.clone();
+        let work = async {
+            tokio::select! {
+                () = door.accept_all() => {}
+                () = soft.cancelled() => {}
+            }
+            drop(door.listener);
+            in_hand.close();
+            in_hand.wait().await;
+        };
+        let result = tokio::select! {
+            () = work => Ok(()),
+            () = ended(writer.as_mut()) => Err(IngestError::TaskEnded("spool writer")),
+        };
+        self.intake.settle_lines();
+        result
+    }
+}
+
+async fn ended(task: Option<&mut AbortOnDropHandle<()>>) {
+    match task {
+        Some(task) => drop(task.await),
+        None => pending().await,
+    }
+}
+
+/// Where connections come in.
+struct Door {
+    listener: TcpListener,
+    slots: Arc<Semaphore>,
+    shared: Shared,
+    intake: Arc<Intake>,
+}
+
+impl Door {
+    async fn accept_all(&self) {
+        let mut housekeeping = interval(HOUSEKEEPING);
+        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut slot = None;
+        loop {
+            tokio::select! {
+                _ = housekeeping.tick() => {
+                    self.intake.settle_lines();
+                    if slot.is_none() && self.slots.available_permits() == 0 {
+                        self.shared.pressure.notify_waiters();
+                    }
+                }
+                Ok(taken) = Arc::clone(&self.slots).acquire_owned(), if slot.is_none() => slot = Some(taken),
+                accepted = self.listener.accept(), if slot.is_some() => match (accepted, slot.take()) {
+                    (Ok((stream, _)), Some(slot)) => self.serve(stream, slot),
+                    (Err(error), kept) => {
+                        slot = kept;
+                        self.refused_by_system(&error).await;
+                    }
+                    (Ok(_), None) => {}
+                },
+            }
+        }
+    }
+
+    fn serve(&self, stream: TcpStream, slot: OwnedSemaphorePermit) {
+        let (shared, abandon) = (self.shared.clone(), self.intake.abandon.clone());
+        self.intake.tasks.spawn(async move {
+            abandon.run_until_cancelled(connection::serve(stream, shared)).await;
+            drop(slot);
+        });
+    }
+
+    /// A connection that broke before it was accepted is nobody's loss; anything else means the system has no room.
+    async fn refused_by_system(&self, error: &std::io::Error) {
+        use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+        if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+            return;
+        }
+        if self.intake.unknown.admits() {
+            warn!(target: "oncefold::ingest", %error, "cannot accept connections; raise the limit of open files");
+        }
+        self.shared.pressure.notify_waiters();
+        sleep(ACCEPT_PAUSE).await;
+    }
+}
