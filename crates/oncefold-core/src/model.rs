@@ -23,10 +23,23 @@ pub struct Source {
 pub enum IdRule {
     /// The texts at these places; more than one are joined with `:` (`:` and `\` inside parts escaped with `\`).
     Parts(Vec<Locator>),
+    /// The text at the first of these places where anything stands: the same fact under two names, such as the id
+    /// headers of Svix and of Standard Webhooks.
+    FirstOf(Vec<Locator>),
     /// A length-prefixed SHA-256 over the values at these places.
     Derive(Vec<Locator>),
     /// SHA-256 of the exact body.
     BodyDigest,
+}
+
+impl IdRule {
+    /// Every place that it looks at.
+    pub fn places(&self) -> &[Locator] {
+        match self {
+            Self::Parts(places) | Self::FirstOf(places) | Self::Derive(places) => places,
+            Self::BodyDigest => &[],
+        }
+    }
 }
 
 /// A rule of a source: which event types change which kind of entity, under which key, in which order.

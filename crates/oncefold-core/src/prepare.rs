@@ -57,6 +57,7 @@ pub fn identify(source: &Source, document: &Document<'_>, digest: &Digest) -> Id
         IdRule::BodyDigest => Ok(Message::fallback_event_id(digest)),
         IdRule::Derive(places) => derived_id(places, document),
         IdRule::Parts(places) => id_of_parts(places, document),
+        IdRule::FirstOf(places) => id_of_first(places, document),
     };
     Identity { event_id, event_type: event_type(&source.event_type, document) }
 }
@@ -91,15 +92,11 @@ pub fn prepare(source: &Source, message: &Message) -> Prepared {
 
 /// Whether any rule of the source looks at headers or query; if none does, the facts need not be read.
 fn needs_facts(source: &Source) -> bool {
-    let in_id = match &source.id {
-        IdRule::Parts(places) | IdRule::Derive(places) => places.iter().any(Locator::is_outside_body),
-        IdRule::BodyDigest => false,
-    };
     let version = |rule: &VersionRule| match rule {
         VersionRule::At { at, .. } | VersionRule::Ksuid(at) => at.is_outside_body(),
         VersionRule::ReceivedAt => false,
     };
-    in_id
+    source.id.places().iter().any(Locator::is_outside_body)
         || source.event_type.is_outside_body()
         || source.projections.iter().any(|p| {
             p.key.iter().any(Locator::is_outside_body)
@@ -107,6 +104,16 @@ fn needs_facts(source: &Source) -> bool {
                 || matches!(&p.rank, RankRule::Value { at, .. } if at.is_outside_body())
                 || matches!(&p.state, StateRule::Fields(fields) if fields.iter().any(|f| f.at.is_outside_body()))
         })
+}
+
+fn id_of_first(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
+    match places.iter().find(|place| place.find(document).is_some_and(|value| !value.is_null())) {
+        Some(place) => id_of_parts(std::slice::from_ref(place), document),
+        None => {
+            let named: Vec<_> = places.iter().map(Locator::to_string).collect();
+            Err(Failure::of(Reason::MissingId, format!("there is no event id at {}", named.join(" or "))))
+        }
+    }
 }
 
 fn id_of_parts(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {

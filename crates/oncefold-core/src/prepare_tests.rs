@@ -167,3 +167,20 @@ fn what_no_projection_is_about_is_ignored() {
     let prepared = prepare(&source(orders()), &message(br#"{"type":"invoice.paid"}"#));
     assert_eq!((prepared.event_type.as_deref(), prepared.plan), (Some("invoice.paid"), Plan::Ignore));
 }
+
+#[test]
+fn an_id_may_stand_in_the_first_of_several_places() {
+    let rule = IdRule::FirstOf(vec![at("header:svix-id"), at("header:webhook-id")]);
+    let source = Source { id: rule, ..source(orders()) };
+    let id = |headers: &[(&str, &str)]| {
+        let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let document = Document { json: None, headers: &headers, query: "" };
+        identify(&source, &document, &Digest::of(b"")).event_id.map_err(|failure| failure.reason)
+    };
+    assert_eq!(id(&[("svix-id", "a")]), Ok("a".to_owned()));
+    assert_eq!(id(&[("webhook-id", "b:c")]), Ok("b:c".to_owned()));
+    assert_eq!(id(&[("webhook-id", "b"), ("svix-id", "a")]), Ok("a".to_owned()));
+    assert_eq!(id(&[("x-id", "x")]), Err(Reason::MissingId));
+    // What stands first is the id or nothing is: the other was not what the signature covered.
+    assert_eq!(id(&[("svix-id", ""), ("webhook-id", "b")]), Err(Reason::MissingId));
+}

@@ -4,7 +4,7 @@ use crate::settings::IntakeSource;
 use http::HeaderMap;
 use oncefold_core::limits::{CONTENT_TYPE_BYTES_MAX, STORED_HEADERS_BYTES_MAX, STORED_QUERY_BYTES_MAX};
 use oncefold_core::locator::Locator;
-use oncefold_core::model::{IdRule, RankRule, Source, StateRule};
+use oncefold_core::model::{RankRule, Source, StateRule};
 use oncefold_core::version::VersionRule;
 use std::collections::HashSet;
 
@@ -115,11 +115,7 @@ pub(crate) fn identity_reads_body(source: &Source) -> bool {
 }
 
 fn identity_places(source: &Source) -> impl Iterator<Item = &Locator> {
-    let id: &[Locator] = match &source.id {
-        IdRule::Parts(places) | IdRule::Derive(places) => places,
-        IdRule::BodyDigest => &[],
-    };
-    id.iter().chain([&source.event_type])
+    source.id.places().iter().chain([&source.event_type])
 }
 
 /// Every place that the source's rules read.

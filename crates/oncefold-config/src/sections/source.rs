@@ -1,0 +1,338 @@
+//! `[sources.X]`: one endpoint.
+
+use crate::presets;
+use crate::reader::{Node, Place, Schema, Table};
+use crate::sections::projection::ReadProjection;
+use crate::sections::respond::{self, Respond};
+use crate::sections::secrets::Secrets;
+use crate::sections::{projection, secrets, verify};
+use oncefold_core::Source;
+use oncefold_core::id::{EntityKind, SourceName};
+use oncefold_core::locator::Locator;
+use oncefold_core::model::{IdRule, Projection};
+use oncefold_signature::{Scheme, Secret, TokenPlace, Verifier};
+
+pub(crate) const SCHEMA: Schema = Schema {
+    title: "[sources.X]",
+    keys: &[
+        "preset",
+        "secrets",
+        "verify",
+        "id",
+        "type",
+        "methods",
+        "respond",
+        "url",
+        "format",
+        "default_projections",
+        "projections",
+    ],
+    later: &["split", "certificates", "api_versions", "fetch", "reconcile", "handshake", "content_encodings"],
+};
+pub(crate) const ID_SCHEMA: Schema =
+    Schema { title: "`id` of a source", keys: &["derive", "first"], later: &["window"] };
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+/// One endpoint, ready to be used.
+#[derive(Clone, Debug)]
+pub struct SourceConfig {
+    /// Where id and type stand, and what events change.
+    pub model: Source,
+    /// How deliveries are verified.
+    pub scheme: Scheme,
+    /// Any one may match. Never shown.
+    pub secrets: Vec<Secret>,
+    /// The scheme with its keys set up.
+    pub verifier: Verifier,
+    /// The HTTP methods that are taken, upper case.
+    pub methods: Vec<String>,
+    /// What an accepted delivery is answered.
+    pub respond: Respond,
+    /// The URL the provider was given.
+    pub public_url: Option<String>,
+    /// Whether deliveries come to `/in/{source}/{token}`.
+    pub path_token: bool,
+    /// Where deliveries carry the secret itself.
+    pub redact: Redact,
+    /// The preset it started from.
+    pub preset: Option<String>,
+}
+
+impl SourceConfig {
+    /// The source's name.
+    pub fn name(&self) -> &SourceName {
+        &self.model.name
+    }
+}
+
+/// What must be removed from a delivery before it is kept or shown; the token in the path besides
+/// ([`SourceConfig::path_token`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redact {
+    /// Header names, lower case.
+    pub headers: Vec<String>,
+    /// Query parameters, decoded.
+    pub query: Vec<String>,
+}
+
+/// A source as far as it could be read.
+pub(crate) struct ReadSource {
+    pub config: Option<SourceConfig>,
+    /// Where secrets are written out.
+    pub literal_secrets: Vec<Place>,
+    /// Each projection's entity kind, whether it may be shared, where it is said.
+    pub entities: Vec<(EntityKind, bool, Place)>,
+}
+
+/// Reads one source; `name` is its key.
+pub(crate) fn read(name: &str, node: &Node<'_>) -> Option<ReadSource> {
+    let valid_name = SourceName::parse(name);
+    if let Err(e) = &valid_name {
+        node.problem(e.to_string(), "rename the source: its name is part of the URL");
+    }
+    // Unknown keys are named once, of what the user wrote; what the preset adds is known.
+    let own = node.table(&SCHEMA)?;
+    let preset = own.get("preset").map(|n| (presets::named(&n), n));
+    let merged = match (&preset, node.value.as_table()) {
+        (Some((Some(preset), at)), Some(entries)) => Some(presets::merged(entries, preset, at)),
+        _ => None,
+    };
+    let table = match &merged {
+        Some(entries) => Table::known(node.context, entries, node.place.clone(), &SCHEMA),
+        None => own.clone(),
+    };
+    let preset_failed = matches!(preset, Some((None, _)));
+    let read = ReadParts::read(&table, &own, merged.is_some(), preset_failed);
+    let preset_name = preset.as_ref().and_then(|(found, _)| found.as_ref()).map(|p| p.name.to_owned());
+    read.into_source(valid_name.ok(), preset_name)
+}
+
+struct ReadParts {
+    secrets: Secrets,
+    scheme: Option<Scheme>,
+    verifier: Option<Verifier>,
+    id: IdRule,
+    event_type: Locator,
+    methods: Vec<String>,
+    respond: Respond,
+    public_url: Option<String>,
+    projections: Vec<ReadProjection>,
+}
+
+impl ReadParts {
+    /// `table` has what the preset says too, `own` what the user wrote.
+    fn read(table: &Table<'_>, own: &Table<'_>, has_preset: bool, preset_failed: bool) -> Self {
+        let secrets = secrets::read(own);
+        let stated = table.get("verify").is_some();
+        let scheme =
+            if stated || !preset_failed { verify::read(&table.section("verify", &verify::SCHEMA)) } else { None };
+        let public_url = table.get("url").and_then(|n| url(&n));
+        if let Some(Scheme::Hmac(hmac)) = &scheme
+            && hmac.signed.signs_url()
+            && table.get("url").is_none()
+        {
+            table.missing("url", "the signature covers the URL: state the public URL the provider was given");
+        }
+        let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets));
+        if let Some(node) = table.get("format") {
+            format(&node);
+        }
+        let projections = read_projections(table, own, has_preset, scheme.as_ref());
+        let (id, event_type) = identity(table, !projections.is_empty() && !preset_failed);
+        Self {
+            secrets,
+            scheme,
+            verifier,
+            id,
+            event_type,
+            methods: table.get("methods").map_or_else(|| vec!["POST".to_owned()], |n| methods(&n)),
+            respond: table.get("respond").map_or_else(Respond::default, |n| respond::read(&n)),
+            public_url,
+            projections,
+        }
+    }
+
+    fn into_source(self, name: Option<SourceName>, preset: Option<String>) -> Option<ReadSource> {
+        let entities = self.projections.iter().filter_map(|p| p.entity.clone()).collect();
+        let projections = named(self.projections.into_iter().filter_map(|p| p.projection).collect());
+        let config = name.zip(self.scheme).zip(self.verifier).map(|((name, scheme), verifier)| SourceConfig {
+            model: Source { name, id: self.id, event_type: self.event_type, projections },
+            path_token: matches!(scheme.credential_place(), Some(TokenPlace::Path)),
+            redact: redact(&scheme),
+            scheme,
+            secrets: self.secrets.values,
+            verifier,
+            methods: self.methods,
+            respond: self.respond,
+            public_url: self.public_url,
+            preset,
+        });
+        Some(ReadSource { config, literal_secrets: self.secrets.literals, entities })
+    }
+}
+
+/// Sets up the keys; each that cannot be used is named.
+fn prepare(table: &Table<'_>, scheme: &Scheme, secrets: &Secrets) -> Option<Verifier> {
+    let context = table.context;
+    if !secrets.stated && *scheme != Scheme::None {
+        table.missing("secrets", "set it, such as secrets = [\"env:SHOP_SECRET\"]");
+        return None;
+    }
+    let mut sound = !secrets.broken;
+    if *scheme != Scheme::None {
+        for (secret, place) in secrets.values.iter().zip(&secrets.places) {
+            if let Err(e) = scheme.prepare(std::slice::from_ref(secret))
+                && e.index.is_some()
+            {
+                context.problem(place, e.problem, "set `secrets` to what the provider shows");
+                sound = false;
+            }
+        }
+    }
+    if !sound {
+        return None;
+    }
+    let place = table.get("secrets").map_or_else(|| table.place.clone(), |n| n.place);
+    match scheme.prepare(&secrets.values) {
+        Ok(verifier) => {
+            for warning in verifier.warnings() {
+                context.warn(&place, warning.clone(), "change it, unless you know why it has to be so");
+            }
+            Some(verifier)
+        }
+        Err(e) => {
+            context.problem(&place, e.problem, "see [sources.X.verify] in the reference");
+            None
+        }
+    }
+}
+
+/// The user's own projections, then the preset's where they are asked for: so the names of the user's stay as they
+/// are when the preset gains some.
+fn read_projections(
+    table: &Table<'_>,
+    own: &Table<'_>,
+    has_preset: bool,
+    scheme: Option<&Scheme>,
+) -> Vec<ReadProjection> {
+    let signed_time = match scheme {
+        Some(Scheme::Hmac(hmac)) => hmac.timestamp_header.as_ref().map(|name| name.to_ascii_lowercase()),
+        _ => None,
+    };
+    let expected = "a list of tables, [[sources.X.projections]]";
+    let mut nodes = own.get("projections").and_then(|n| n.items(expected)).unwrap_or_default();
+    if let Some(node) = own.get("default_projections")
+        && node.boolean() == Some(true)
+    {
+        let shipped =
+            table.get("projections").filter(|_| has_preset).and_then(|n| n.items(expected)).unwrap_or_default();
+        let shipped: Vec<_> = shipped.into_iter().skip(nodes.len()).collect();
+        if shipped.is_empty() {
+            node.problem("there are no default projections to take", "remove it, or state a preset that ships some");
+        }
+        nodes.extend(shipped);
+    }
+    nodes.iter().filter_map(|node| projection::read(node, signed_time.as_deref())).collect()
+}
+
+/// Names each: its entity kind, from the second of a kind on `KIND#N`.
+fn named(mut projections: Vec<Projection>) -> Vec<Projection> {
+    for index in 0..projections.len() {
+        let kind = projections[index].entity.clone();
+        let number = 1 + projections[..index].iter().filter(|p| p.entity == kind).count();
+        if number > 1 {
+            projections[index].name = format!("{kind}#{number}");
+        }
+    }
+    projections
+}
+
+fn identity(table: &Table<'_>, has_projections: bool) -> (IdRule, Locator) {
+    let id = match table.get("id") {
+        Some(node) => id_rule(&node).unwrap_or(IdRule::BodyDigest),
+        None => {
+            if has_projections {
+                table.missing(
+                    "id",
+                    "say where the event id stands, such as id = \"/id\", or { derive = [\"/a\", \"/b\"] }",
+                );
+            }
+            IdRule::BodyDigest
+        }
+    };
+    let fallback = || Locator::Pointer(vec!["type".to_owned()]);
+    let event_type = match table.get("type") {
+        Some(node) => node.locator().unwrap_or_else(fallback),
+        None => {
+            if has_projections {
+                table.missing("type", "say where the event type stands, such as type = \"/type\", or \"const:order\"");
+            }
+            fallback()
+        }
+    };
+    (id, event_type)
+}
+
+fn id_rule(node: &Node<'_>) -> Option<IdRule> {
+    let places = |node: &Node<'_>| -> Option<Vec<Locator>> {
+        let parts = node.one_or_more();
+        if parts.is_empty() {
+            node.problem("is an empty list", "say where the event id stands, such as \"/id\"");
+            return None;
+        }
+        parts.iter().map(Node::locator).collect()
+    };
+    if !node.is_table() {
+        return places(node).map(IdRule::Parts);
+    }
+    let table = node.table(&ID_SCHEMA)?;
+    match (table.get("derive"), table.get("first")) {
+        (Some(derive), None) => places(&derive).map(IdRule::Derive),
+        (None, Some(first)) => places(&first).map(IdRule::FirstOf),
+        (Some(_), Some(first)) => {
+            first.problem("`first` and `derive` exclude each other", "keep one of them");
+            None
+        }
+        (None, None) => {
+            table.missing("derive", "list pointers to derive the id from, or places with `first`");
+            None
+        }
+    }
+}
+
+fn methods(node: &Node<'_>) -> Vec<String> {
+    let choices = METHODS.map(|m| (m, m));
+    let nodes = node.one_or_more();
+    if nodes.is_empty() {
+        node.problem("is an empty list", "list methods, such as [\"POST\"]");
+    }
+    let mut methods: Vec<_> = nodes.iter().filter_map(|n| n.choice(&choices)).map(str::to_owned).collect();
+    methods.dedup();
+    methods
+}
+
+fn format(node: &Node<'_>) {
+    if let Some(format @ ("form" | "query")) = node.choice(&[("json", "json"), ("form", "form"), ("query", "query")]) {
+        node.problem(format!("format {format:?} is not in this version"), "use \"json\", or remove the source");
+    }
+}
+
+fn url(node: &Node<'_>) -> Option<String> {
+    let text = node.text("the public URL the provider was given")?;
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let sound = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && text.bytes().all(|b| b.is_ascii_graphic());
+    if !sound {
+        node.problem("is no public URL", "write it as the provider has it, such as \"https://example.com/in/shop\"");
+    }
+    sound.then(|| text.to_owned())
+}
+
+fn redact(scheme: &Scheme) -> Redact {
+    match scheme.credential_place() {
+        Some(TokenPlace::Header(name)) => Redact { headers: vec![name.to_ascii_lowercase()], query: vec![] },
+        Some(TokenPlace::Query(name)) => Redact { headers: vec![], query: vec![name] },
+        Some(TokenPlace::Path) | None => Redact::default(),
+    }
+}
