@@ -3,10 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use oncefold_core::store::{
-    AttemptRecord, DeadLetterGroup, EntityRecord, EventRecord, HistoryRecord, SourceRecord,
-};
-use oncefold_core::{EventStatus, EventUuid};
+use oncefold_core::store::{AttemptRecord, DeadLetterGroup, EntityRecord, EventRecord, HistoryRecord, SourceRecord};
+use oncefold_core::{EventStatus, EventUuid, SourceName};
 use serde_json::{Map, Value, json};
 
 /// An event.
@@ -112,6 +110,11 @@ pub fn history(record: &HistoryRecord) -> Value {
 /// A source the store knows.
 pub fn source(record: &SourceRecord, configured: bool) -> Value {
     json!({"name": record.name, "first_seen_at": record.first_seen_at, "configured": configured})
+}
+
+/// A source of the config that no worker has registered yet.
+pub fn unseen_source(name: &SourceName) -> Value {
+    json!({"name": name, "first_seen_at": null, "configured": true})
 }
 
 /// A page: its items, and the cursor of the next one if it may have items.

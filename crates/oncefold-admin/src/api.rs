@@ -1,0 +1,32 @@
+//! What every endpoint works with.
+
+use crate::auth::AdminToken;
+use oncefold_core::queue::QueueAdmin;
+use oncefold_core::store::{ActStore, ReadStore};
+use oncefold_core::{Clock, SourceName};
+use oncefold_telemetry::Metrics;
+use std::sync::Arc;
+use tokio_util::task::TaskTracker;
+
+/// The state of the router.
+pub struct Api {
+    /// What people look at.
+    pub read: Arc<dyn ReadStore>,
+    /// What people do.
+    pub act: Arc<dyn ActStore>,
+    /// How full the queues are.
+    pub queue: Option<Arc<dyn QueueAdmin>>,
+    /// Where "now" comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Counters of this process.
+    pub metrics: Arc<Metrics>,
+    /// The sources of the config.
+    pub configured_sources: Vec<SourceName>,
+    /// Who may ask.
+    pub tokens: Vec<AdminToken>,
+    /// Changes being made: they are finished even where the caller has hung up.
+    pub mutations: TaskTracker,
+}
+
+/// [`Api`] as handlers get it.
+pub type SharedApi = Arc<Api>;

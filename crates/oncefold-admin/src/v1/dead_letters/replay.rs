@@ -1,0 +1,37 @@
+//! `POST /api/v1/dead-letters/{id}/replay`.
+
+use crate::api::SharedApi;
+use crate::problem::Problem;
+use crate::v1::events::replay::{put_back, takes_no_body};
+use crate::v1::{InPath, events, refused};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use oncefold_core::EventStatus;
+use oncefold_core::store::{Actor, Refusal};
+
+/// Puts a dead letter back on the queue.
+#[utoipa::path(
+    post, path = "/api/v1/dead-letters/{id}/replay", operation_id = "replay_dead_letter", tag = "dead letters",
+    params(("id" = String, Path, description = "The event's id")),
+    responses(
+        (status = 202, description = "Queued", body = crate::schema::Event),
+        (status = 400, description = "It takes no body", body = crate::schema::Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such event", body = crate::schema::Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It is not dead", body = crate::schema::Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn handle(
+    State(api): State<SharedApi>,
+    Extension(actor): Extension<Actor>,
+    InPath(id): InPath<String>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    takes_no_body(&body)?;
+    let event = events::find(&api, &id).await?;
+    if event.status != EventStatus::Dead {
+        return Err(refused("replayed as a dead letter", event.id, Refusal::WrongStatus(event.status)));
+    }
+    put_back(&api, actor, event).await
+}

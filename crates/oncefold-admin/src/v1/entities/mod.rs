@@ -1,0 +1,5 @@
+//! Folded state.
+
+pub mod get;
+pub mod history;
+pub mod list;

@@ -1,0 +1,3 @@
+//! Sources.
+
+pub mod list;
