@@ -1,1 +1,87 @@
-//! oncefold-postgres
+//! The only PostgreSQL SQL: every port of [`oncefold_core::store`], and the spool.
+//!
+//! Invariant: each method is one transaction of few set-based statements; rows are locked in one order (events by id,
+//! entities by entity and key), so that writers do not deadlock; a value of a row never gets into an error's text.
+
+mod act;
+mod apply;
+mod convert;
+mod duty;
+mod error;
+mod migrate;
+mod read;
+mod rules;
+mod schedule;
+mod spool;
+mod trial;
+
+use async_trait::async_trait;
+use error::store_error;
+use oncefold_core::store::{Probe, StoreError};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Executor as _};
+use std::time::Duration;
+
+/// How long a caller waits for a connection before the database counts as away.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one probe may take: a frozen server accepts connections and never answers.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The store on PostgreSQL 15 or later. Clones share one pool of connections.
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    pool: PgPool,
+}
+
+impl PostgresStore {
+    /// Connects, at most `max_connections` at once; TLS as the URL's `sslmode` says.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where the URL is none or the database cannot be reached within 2 s.
+    pub async fn connect(url: &str, max_connections: u32) -> Result<Self, StoreError> {
+        let store = Self::connect_lazy(url, max_connections)?;
+        store.pool.acquire().await.map_err(|e| store_error(&e))?;
+        Ok(store)
+    }
+
+    /// As [`Self::connect`], but the first use connects: a process can start while its database is away.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where the URL is none; its text does not repeat the URL, which may hold a password.
+    pub fn connect_lazy(url: &str, max_connections: u32) -> Result<Self, StoreError> {
+        let options: PgConnectOptions = url
+            .parse()
+            .map_err(|_| StoreError::Unavailable("the store's URL is not one of PostgreSQL's; write postgres://user:password@host:port/database, special characters percent-encoded".into()))?;
+        let pool = PgPoolOptions::new()
+            .max_connections(max_connections)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    // A process that is frozen inside a transaction may not hold everybody's rows for ever.
+                    connection.execute("SET idle_in_transaction_session_timeout = '60s'").await.map(|_| ())
+                })
+            })
+            .connect_lazy_with(options.application_name("oncefold").disable_statement_logging());
+        Ok(Self { pool })
+    }
+
+    /// Closes every connection, waiting for those in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+#[async_trait]
+impl Probe for PostgresStore {
+    async fn ping(&self) -> Result<(), StoreError> {
+        // Touches the schema: a database that is there but not ours is of no use.
+        let probe = sqlx::query_scalar!("SELECT version FROM rules_version").fetch_optional(&self.pool);
+        match tokio::time::timeout(PING_TIMEOUT, probe).await {
+            Ok(answer) => answer.map(|_| ()).map_err(|e| match store_error(&e) {
+                unavailable @ StoreError::Unavailable(_) => unavailable,
+                other => StoreError::Unavailable(other.to_string()),
+            }),
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", PING_TIMEOUT.as_secs()))),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Retention: whole days dropped, the rest in bounded batches.
+
+use super::days::{TABLES, drop_day, partitions};
+use crate::error::store_error;
+use oncefold_core::id::EventUuid;
+use oncefold_core::store::{Prune, Pruned, StoreError};
+use sqlx::postgres::PgPool;
+
+pub(super) async fn run(pool: &PgPool, prune: &Prune) -> Result<Pruned, StoreError> {
+    let mut connection = pool.acquire().await.map_err(|e| store_error(&e))?;
+    let mut pruned = Pruned::default();
+    for table in TABLES {
+        for day in partitions(&mut connection, table).await? {
+            if day.end() <= prune.bodies_before {
+                drop_day(&mut connection, table, &day).await?;
+                pruned.bodies += u64::from(table == "bodies");
+            }
+        }
+    }
+    pruned.bodies += trim_default(pool, prune).await.map_err(|e| store_error(&e))?;
+    pruned.events = forget_events(pool, prune).await.map_err(|e| store_error(&e))?;
+    Ok(pruned)
+}
+
+/// Removes old rows that came in while their day had no partition.
+async fn trim_default(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
+    let (before, limit) = (prune.bodies_before.as_micros(), i64::from(prune.limit));
+    sqlx::query!(
+        "DELETE FROM changes_default WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM changes_default WHERE at_us < $1 LIMIT $2))",
+        before,
+        limit,
+    )
+    .execute(pool)
+    .await?;
+    let bodies = sqlx::query!(
+        "DELETE FROM bodies_default WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM bodies_default WHERE stored_at_us < $1 LIMIT $2))",
+        before,
+        limit,
+    )
+    .execute(pool)
+    .await?;
+    Ok(bodies.rows_affected())
+}
+
+/// Removes settled events, oldest first. Their ids follow time, so old ones are found at one end of the primary key:
+/// what is settled was received before.
+async fn forget_events(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
+    let events = sqlx::query!(
+        "WITH old AS (
+             SELECT id FROM events
+             WHERE id < $1 AND settled_at_us < $2 AND status IN ('applied', 'ignored', 'discarded')
+             ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
+         )
+         DELETE FROM events USING old WHERE events.id = old.id",
+        EventUuid::lowest_at(prune.ids_before).as_uuid(),
+        prune.ids_before.as_micros(),
+        i64::from(prune.limit),
+    )
+    .execute(pool)
+    .await?;
+    Ok(events.rows_affected())
+}

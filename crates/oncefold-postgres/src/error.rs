@@ -1,0 +1,47 @@
+//! From sqlx's errors to what a caller does about them.
+
+use oncefold_core::store::StoreError;
+use sqlx::error::DatabaseError;
+
+/// Sorts an error by SQLSTATE class (PostgreSQL manual, appendix A). The text holds no value of a row: of the server's
+/// report only code, message and names of tables and constraints are taken, and for classes 22 and 23, whose messages
+/// quote what they refuse, not even the message.
+pub(crate) fn store_error(error: &sqlx::Error) -> StoreError {
+    use sqlx::Error as E;
+    match error {
+        E::Database(report) => of_report(report.as_ref()),
+        E::PoolTimedOut => StoreError::Unavailable("no connection within 2 s".into()),
+        E::PoolClosed => StoreError::Unavailable("its connections are closed".into()),
+        E::Io(e) => StoreError::Unavailable(format!("the connection broke: {e}")),
+        E::Tls(e) => StoreError::Unavailable(format!("TLS failed: {e}")),
+        E::Protocol(e) => StoreError::Unavailable(format!("the server answers what is not understood: {e}")),
+        E::WorkerCrashed | E::BeginFailed => StoreError::Unavailable("the connection broke".into()),
+        E::Configuration(_) => StoreError::Unavailable("the store's URL cannot be used".into()),
+        E::Encode(_) => StoreError::Refused("a value cannot be sent".into()),
+        E::ColumnDecode { index, .. } => StoreError::Failed(format!("column {index} holds what is not understood")),
+        _ => StoreError::Failed("an answer is not understood".into()),
+    }
+}
+
+fn of_report(report: &(dyn DatabaseError + 'static)) -> StoreError {
+    let code = report.code().unwrap_or_default();
+    let said = || format!("{} (SQLSTATE {code})", report.message());
+    match code.get(..2).unwrap_or_default() {
+        "22" | "23" => StoreError::Refused(format!("SQLSTATE {code}{}", place(report))),
+        "40" => StoreError::Conflict(said()),
+        // lock_not_available
+        "55" if code == "55P03" => StoreError::Conflict(said()),
+        // connection, authorization, unknown database, transaction state (read-only standby), resources, shutdown,
+        // system error; and 42: the schema is not as this binary expects it.
+        "08" | "28" | "3D" | "25" | "53" | "57" | "58" | "42" => StoreError::Unavailable(said()),
+        _ => StoreError::Failed(said()),
+    }
+}
+
+fn place(report: &(dyn DatabaseError + 'static)) -> String {
+    match (report.table(), report.constraint()) {
+        (Some(table), Some(constraint)) => format!(", constraint {constraint} of {table}"),
+        (Some(table), None) => format!(", table {table}"),
+        _ => String::new(),
+    }
+}
