@@ -30,12 +30,12 @@ fn split(text: &str) -> Option<(&str, &str)> {
 /// The duration in its largest whole unit.
 pub(crate) fn shown_duration(duration: Duration) -> String {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let unit = DURATION_UNITS_MS.into_iter().find(|(_, unit_ms)| millis >= *unit_ms && millis % unit_ms == 0);
+    let unit = DURATION_UNITS_MS.into_iter().find(|(_, unit_ms)| millis.is_multiple_of(*unit_ms) && millis > 0);
     unit.map_or_else(|| format!("{millis}ms"), |(name, unit_ms)| format!("{}{name}", millis / unit_ms))
 }
 
 /// The size in its largest whole unit.
 pub(crate) fn shown_size(size: usize) -> String {
-    let unit = SIZE_UNITS.into_iter().find(|(_, factor)| size >= *factor && size % factor == 0);
+    let unit = SIZE_UNITS.into_iter().find(|(_, factor)| size.is_multiple_of(*factor) && size > 0);
     unit.map_or_else(|| format!("{size}B"), |(name, factor)| format!("{}{name}", size / factor))
 }

@@ -124,9 +124,14 @@ impl ReadParts {
     /// `table` has what the preset says too, `own` what the user wrote.
     fn read(table: &Table<'_>, own: &Table<'_>, has_preset: bool, preset_failed: bool) -> Self {
         let secrets = secrets::read(own);
-        let stated = table.get("verify").is_some();
-        let scheme =
-            if stated || !preset_failed { verify::read(&table.section("verify", &verify::SCHEMA)) } else { None };
+        let known = table.context.problem_count();
+        let needed = table.get("verify").is_some() || !preset_failed;
+        let scheme = if needed { verify::read(&table.section("verify", &verify::SCHEMA)) } else { None };
+        let settings_are_sound = table.context.problem_count() == known;
+        let takes_keys = scheme_name(table).is_some_and(|name| name != "none");
+        if takes_keys && !secrets.stated {
+            table.missing("secrets", "set it, such as secrets = [\"env:SHOP_SECRET\"]");
+        }
         let public_url = table.get("url").and_then(|n| url(&n));
         if let Some(Scheme::Hmac(hmac)) = &scheme
             && hmac.signed.signs_url()
@@ -134,7 +139,7 @@ impl ReadParts {
         {
             table.missing("url", "the signature covers the URL: state the public URL the provider was given");
         }
-        let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets));
+        let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets, settings_are_sound));
         if let Some(node) = table.get("format") {
             format(&node);
         }
@@ -172,37 +177,39 @@ impl ReadParts {
     }
 }
 
-/// Sets up the keys; each that cannot be used is named.
-fn prepare(table: &Table<'_>, scheme: &Scheme, secrets: &Secrets) -> Option<Verifier> {
+/// The scheme as it is written, known or not.
+fn scheme_name<'a>(table: &Table<'a>) -> Option<&'a str> {
+    table.get("verify")?.value.as_table()?.get("scheme")?.get_ref().as_str()
+}
+
+/// Sets up the keys; each that cannot be used is named. What is wrong with the settings was said before.
+fn prepare(table: &Table<'_>, scheme: &Scheme, secrets: &Secrets, settings_are_sound: bool) -> Option<Verifier> {
     let context = table.context;
-    if !secrets.stated && *scheme != Scheme::None {
-        table.missing("secrets", "set it, such as secrets = [\"env:SHOP_SECRET\"]");
-        return None;
-    }
-    let mut sound = !secrets.broken;
-    if *scheme != Scheme::None {
-        for (secret, place) in secrets.values.iter().zip(&secrets.places) {
-            if let Err(e) = scheme.prepare(std::slice::from_ref(secret))
-                && e.index.is_some()
-            {
-                context.problem(place, e.problem, "set `secrets` to what the provider shows");
-                sound = false;
-            }
+    let no_keys = *scheme == Scheme::None;
+    let mut sound = !secrets.broken && (secrets.stated || no_keys);
+    for (secret, place) in secrets.values.iter().zip(&secrets.places).filter(|_| !no_keys) {
+        if let Err(e) = scheme.prepare(std::slice::from_ref(secret))
+            && (e.index.is_some() || settings_are_sound)
+        {
+            context.problem(place, e.problem, "set it to what the provider shows");
+            sound = false;
         }
     }
-    if !sound {
+    if !sound || !settings_are_sound {
         return None;
     }
-    let place = table.get("secrets").map_or_else(|| table.place.clone(), |n| n.place);
+    let secrets_place = table.get("secrets").map_or_else(|| table.place.clone(), |n| n.place);
     match scheme.prepare(&secrets.values) {
         Ok(verifier) => {
-            for warning in verifier.warnings() {
-                context.warn(&place, warning.clone(), "change it, unless you know why it has to be so");
-            }
+            let (place, mend) = match table.get("verify").filter(|_| no_keys) {
+                Some(node) => (node.place, "use it only where a network or a proxy guards the source"),
+                None => (secrets_place, "ask the provider for another one, if it can be had"),
+            };
+            verifier.warnings().iter().for_each(|warning| context.warn(&place, warning.clone(), mend));
             Some(verifier)
         }
         Err(e) => {
-            context.problem(&place, e.problem, "see [sources.X.verify] in the reference");
+            context.problem(&secrets_place, e.problem, "see `secrets` in the reference of the config");
             None
         }
     }
