@@ -36,6 +36,8 @@ struct State {
     publishes_fail: bool,
     published: u64,
     subscribed: HashMap<QueueName, u64>,
+    /// Given out and not settled.
+    out: HashMap<QueueName, usize>,
 }
 
 impl State {
@@ -102,6 +104,12 @@ impl FakeQueue {
     /// Messages waiting.
     pub fn depth(&self, queue: &QueueName) -> usize {
         self.lock().queues.get(queue).map_or(0, VecDeque::len)
+    }
+
+    /// Messages there, those given out and not settled too.
+    pub fn contents(&self, queue: &QueueName) -> usize {
+        let state = self.lock();
+        state.queues.get(queue).map_or(0, VecDeque::len) + state.out.get(queue).copied().unwrap_or(0)
     }
 
     /// Confirmed publishes so far.
@@ -200,6 +208,7 @@ impl FakeSubscription {
         if !self.is_connected(&state) {
             return Err(QueueError::Away("the connection broke".to_owned()));
         }
+        let mut taken = 0;
         let waiting = state.queues.entry(self.queue.clone()).or_default();
         while self.ready.len() < max && self.unsettled.len() < usize::from(self.prefetch.messages) {
             let bytes: usize = self.unsettled.values().map(Held::bytes).sum();
@@ -208,11 +217,13 @@ impl FakeSubscription {
                 break;
             }
             let Some(held) = waiting.pop_front() else { break };
+            taken += 1;
             let tag = Tag(self.next_tag);
             self.next_tag += 1;
             self.unsettled.insert(tag, held);
             self.ready.push_back(tag);
         }
+        *state.out.entry(self.queue.clone()).or_default() += taken;
         Ok(())
     }
 
@@ -261,6 +272,7 @@ impl Subscription for FakeSubscription {
         }
         for (tag, settlement) in settlements {
             let held = self.unsettled.remove(&tag).expect("a tag is settled once");
+            *state.out.entry(self.queue.clone()).or_default() -= 1;
             if settlement == Settlement::Reject {
                 let letter = Held { returns: 0, death: Some(Death::Rejected), ..held };
                 state.queues.entry(QueueName::Dead).or_default().push_back(letter);
@@ -277,6 +289,7 @@ impl Subscription for FakeSubscription {
 impl Drop for FakeSubscription {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
+        *state.out.entry(self.queue.clone()).or_default() -= self.unsettled.len();
         for (_, held) in std::mem::take(&mut self.unsettled).into_iter().rev() {
             state.put_back(&self.queue, held);
         }

@@ -13,8 +13,9 @@ use oncefold_core::{EventStatus, EventUuid, Message, Timestamp};
 #[async_trait]
 impl ApplyStore for FakeStore {
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
+        let takes = self.call("apply_begun", |state| Ok(state.faults.applies_take)).unwrap_or_default();
         // A point where others run, as with any real store.
-        tokio::task::yield_now().await;
+        tokio::time::sleep(takes).await;
         self.call("apply", |state| {
             state.fault_of(&batch)?;
             if batch.rules_version < state.rules_version {

@@ -32,6 +32,8 @@ pub type FaultHook = Box<dyn FnMut(&'static str) -> Option<Fault> + Send>;
 pub struct Faults {
     /// Every call answers `Unavailable`.
     pub away: bool,
+    /// How long `apply` takes.
+    pub applies_take: std::time::Duration,
     /// So many applies answer `Conflict`.
     pub conflicts: u32,
     /// `apply` answers `Unavailable`, though `ping` works.
