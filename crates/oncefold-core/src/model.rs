@@ -4,6 +4,7 @@ use crate::glob::Glob;
 use crate::id::{Digest, EntityKind, SourceName};
 use crate::locator::Locator;
 use crate::version::{VersionKind, VersionRule};
+use serde_json::json;
 
 /// One configured endpoint: where its deliveries carry id and type, and what they change.
 #[derive(Clone, Debug)]
@@ -77,13 +78,32 @@ impl Projection {
     }
 
     /// Digest of what decides identity and order. A store that knows another one under the same epoch is refused,
-    /// since keys made under different rules do not compare.
+    /// since keys made under different rules do not compare. The text it is taken of is part of the stored format:
+    /// it must not change for rules that do not change.
     pub fn fingerprint(&self, id: &IdRule) -> Digest {
-        let rules = format!(
-            "replace|{:?}|{:?}|{:?}|{:?}|{:?}|{:?}",
-            id, self.entity, self.key, self.version, self.rank, self.delete_version
-        );
-        Digest::of(rules.as_bytes())
+        let texts = |places: &[Locator]| places.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let versions = |rules: &[VersionRule]| rules.iter().map(VersionRule::describe).collect::<Vec<_>>();
+        let id = match id {
+            IdRule::Parts(places) => json!({"parts": texts(places)}),
+            IdRule::FirstOf(places) => json!({"first": texts(places)}),
+            IdRule::Derive(places) => json!({"derive": texts(places)}),
+            IdRule::BodyDigest => json!("body"),
+        };
+        let rank = match &self.rank {
+            RankRule::None => json!(null),
+            RankRule::Types(types) => json!({"types": types.iter().map(Glob::as_str).collect::<Vec<_>>()}),
+            RankRule::Value { at, order } => json!({"at": at.to_string(), "order": order}),
+        };
+        let rules = json!({
+            "mode": "replace",
+            "id": id,
+            "entity": self.entity,
+            "key": texts(&self.key),
+            "version": versions(&self.version),
+            "delete_version": versions(&self.delete_version),
+            "rank": rank,
+        });
+        Digest::of(rules.to_string().as_bytes())
     }
 }
 
@@ -151,5 +171,39 @@ impl FieldKind {
             "bool" => Some(Self::Bool),
             _ => VersionKind::parse(text).map(Self::Version),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stored fingerprints of deployed configs must stay what they are.
+    #[test]
+    fn fingerprints_are_of_a_stable_text() {
+        let at = |text: &str| Locator::parse(text).unwrap();
+        let projection = Projection {
+            name: "order".into(),
+            on: vec![Glob::parse("order.*")],
+            entity: EntityKind::parse("order").unwrap(),
+            key: vec![at("/id")],
+            version: vec![
+                VersionRule::At { at: at("/v"), kind: Some(VersionKind::Int), zone: None },
+                VersionRule::ReceivedAt,
+            ],
+            rank: RankRule::Types(vec![Glob::parse("a"), Glob::parse("b")]),
+            state: StateRule::Whole,
+            delete_on: vec![],
+            delete_version: vec![],
+            epoch: 1,
+        };
+        let id = IdRule::Parts(vec![at("header:X-Id")]);
+        let text = r#"{"delete_version":[],"entity":"order","id":{"parts":["header:x-id"]},"key":["/id"],"mode":"replace","rank":{"types":["a","b"]},"version":["/v int","received_at"]}"#;
+        assert_eq!(projection.fingerprint(&id), Digest::of(text.as_bytes()));
+        let renamed = Projection { state: StateRule::Fields(vec![]), on: vec![], ..projection.clone() };
+        assert_eq!(renamed.fingerprint(&id), projection.fingerprint(&id), "what is mapped needs no epoch");
+        let rekeyed = Projection { key: vec![at("/other")], ..projection.clone() };
+        assert_ne!(rekeyed.fingerprint(&id), projection.fingerprint(&id));
+        assert_ne!(projection.fingerprint(&IdRule::BodyDigest), projection.fingerprint(&id));
     }
 }

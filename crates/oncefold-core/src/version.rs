@@ -27,6 +27,21 @@ pub enum VersionRule {
     ReceivedAt,
 }
 
+impl VersionRule {
+    /// The rule as a text that stays the same while the rule does; part of the stored fingerprint.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::ReceivedAt => "received_at".to_owned(),
+            Self::Ksuid(at) => format!("ksuid:{at}"),
+            Self::At { at, kind, zone } => {
+                let kind = kind.map_or(String::new(), |k| format!(" {}", k.as_str()));
+                let zone = zone.as_ref().and_then(TimeZone::iana_name).map_or(String::new(), |z| format!(" {z}"));
+                format!("{at}{kind}{zone}")
+            }
+        }
+    }
+}
+
 /// The type of one element of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionKind {
@@ -45,6 +60,18 @@ pub enum VersionKind {
 }
 
 impl VersionKind {
+    /// Its name in the config.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Int => "int",
+            Self::Decimal => "decimal",
+            Self::Text => "text",
+            Self::Instant => "instant",
+            Self::UnixS => "unix_s",
+            Self::UnixMs => "unix_ms",
+        }
+    }
+
     /// The type of this name in the config.
     pub fn parse(text: &str) -> Option<Self> {
         Some(match text {

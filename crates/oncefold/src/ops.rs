@@ -44,16 +44,25 @@ pub struct Ops {
 }
 
 struct Served {
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     parts: Vec<Arc<dyn Part>>,
+    refresh: Refresh,
 }
+
+/// Brings gauges of the process itself up to date before a scrape.
+pub type Refresh = Box<dyn Fn() + Send + Sync>;
 
 impl Ops {
     /// Binds; nothing where it is off.
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub async fn build(listen: OpsListen, metrics: Metrics, parts: Vec<Arc<dyn Part>>) -> anyhow::Result<Option<Self>> {
+    pub async fn build(
+        listen: OpsListen,
+        metrics: Arc<Metrics>,
+        parts: Vec<Arc<dyn Part>>,
+        refresh: Refresh,
+    ) -> anyhow::Result<Option<Self>> {
         let listener = match listen {
             OpsListen::Off => return Ok(None),
             OpsListen::At(address) => {
@@ -66,7 +75,7 @@ impl Ops {
             .route("/metrics", get(metrics_text))
             .route("/healthz", get(|| async { Json(json!({"status": "alive"})) }))
             .route("/readyz", get(readiness))
-            .with_state(Arc::new(Served { metrics, parts }));
+            .with_state(Arc::new(Served { metrics, parts, refresh }));
         Ok(Some(Self { listener, router }))
     }
 
@@ -104,6 +113,7 @@ async fn default_listener() -> anyhow::Result<TcpListener> {
 }
 
 async fn metrics_text(State(served): State<Arc<Served>>) -> Response {
+    (served.refresh)();
     match served.metrics.render() {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 /// Why a store operation failed. A variant is there only where a caller acts differently.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum StoreError {
     /// Away, full, shutting down, or not as this binary expects it (SQLSTATE classes 08, 53, 57, 42; `SQLITE_FULL`,
     /// `SQLITE_IOERR`, …): pause and probe; nothing counts as an attempt.

@@ -116,7 +116,8 @@ impl Report {
     }
 
     fn matching(&self) -> usize {
-        let as_expected = |(key, state): (&(&'static str, String), &Option<Value>)| self.folded(key) == Some(state.clone());
+        let as_expected =
+            |(key, state): (&(&'static str, String), &Option<Value>)| self.folded(key) == Some(state.clone());
         self.expected.entities.iter().filter(|e| as_expected(*e)).count()
     }
 

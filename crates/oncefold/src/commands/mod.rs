@@ -1,0 +1,54 @@
+//! A file per command.
+
+mod check;
+mod dead_letters;
+mod entities;
+mod events;
+mod healthcheck;
+mod migrate;
+mod presets;
+mod roles;
+mod send;
+mod serve;
+mod store_access;
+mod token;
+mod verify;
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Ended, Failure};
+use std::future::Future;
+
+/// Runs the command of a command line.
+///
+/// # Errors
+/// Why it failed, with what to do.
+pub fn dispatch(cli: Cli) -> Result<Ended, Failure> {
+    let config = cli.config.as_deref();
+    match cli.command {
+        Command::Serve(args) => logged(serve::run(&args, config)),
+        Command::Ingest => logged(roles::ingest(config)),
+        Command::Worker(args) => logged(roles::worker(&args, config)),
+        Command::Admin => logged(roles::admin(config)),
+        Command::Migrate(args) => block_on(migrate::run(&args, config, cli.json)),
+        Command::Check => block_on(check::run(config, cli.json)),
+        Command::Send(args) => send::run(&args, config, cli.json),
+        Command::Verify(args) => verify::run(&args, config, cli.json),
+        Command::Events(verb) => block_on(events::run(verb, config, cli.json)),
+        Command::DeadLetters(verb) => block_on(dead_letters::run(verb, config, cli.json)),
+        Command::Entities(verb) => block_on(entities::run(verb, config, cli.json)),
+        Command::Presets(verb) => presets::run(&verb, cli.json),
+        Command::Token(verb) => token::run(&verb, cli.json),
+        Command::Healthcheck(args) => healthcheck::run(&args, config),
+    }
+}
+
+/// Runs a role: with logs, which are written out before the process ends.
+fn logged(role: impl Future<Output = Result<Ended, Failure>>) -> Result<Ended, Failure> {
+    let _guard =
+        oncefold_telemetry::logs::start(crate::settings::env("ONCEFOLD_LOG").as_deref()).map_err(Failure::config)?;
+    block_on(role)
+}
+
+fn block_on(future: impl Future<Output = Result<Ended, Failure>>) -> Result<Ended, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
