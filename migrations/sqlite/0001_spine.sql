@@ -91,7 +91,7 @@ CREATE TABLE changes (
     verdict    TEXT NOT NULL CHECK (verdict IN ('applied', 'noop', 'stale', 'tie', 'duplicate')),
     order_key  BLOB NOT NULL,
     PRIMARY KEY (event, generation, ordinal, at_us)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX changes_of_entity ON changes (entity, key, event);
 
 -- What the team's own code reads. A row moves only to a higher order key.

@@ -1,0 +1,60 @@
+use crate::SqliteBackend;
+use crate::error::store_error;
+use crate::queue::Lines;
+use crate::writer::Writer;
+use oncefold_core::store::StoreError;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long SQLite itself waits for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections that read: API, duties and subscriptions share them.
+const READERS_MAX: u32 = 4;
+/// Pages of the write-ahead log after which its content moves into the file: 4 x SQLite's default, since each such
+/// move syncs twice.
+const CHECKPOINT_PAGES: &str = "4000";
+
+impl SqliteBackend {
+    /// Opens the file, which is created where it is missing; starts the writer on the present tokio runtime.
+    /// `sqlite://relative.db` is relative to the working directory, `sqlite:///abs/path.db` is not. WAL, so that
+    /// readers and the writer do not wait for each other; `synchronous=FULL`, so that a commit is durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the URL is none, or the file cannot be opened.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        let writing = options(url)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
+        let conn = writing.connect().await.map_err(store_error)?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .test_before_acquire(false)
+            .connect_lazy_with(options(url)?.read_only(true));
+        let lines = Arc::new(Lines::default());
+        Ok(Self { writer: Writer::start(conn, writing, lines.clone()), readers, lines })
+    }
+
+    /// Waits until everything asked for is committed, then closes the file. Clones answer
+    /// [`StoreError::Unavailable`] from then on.
+    pub async fn close(&self) {
+        if let Some(conn) = self.writer.stop().await {
+            self.readers.close().await;
+            let _ = conn.close().await;
+        }
+    }
+}
+
+fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {
+    let path = url.strip_prefix("sqlite://").filter(|path| !path.is_empty() && !path.contains([':', '?']));
+    if path.is_none() {
+        let text = "the store URL is no SQLite file: write sqlite://relative.db or sqlite:///absolute/path.db";
+        return Err(StoreError::Unavailable(text.to_owned()));
+    }
+    let options = SqliteConnectOptions::from_str(url).map_err(store_error)?;
+    Ok(options.foreign_keys(true).busy_timeout(BUSY_TIMEOUT).disable_statement_logging())
+}

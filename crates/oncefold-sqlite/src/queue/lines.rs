@@ -1,0 +1,124 @@
+use oncefold_core::id::SourceName;
+use oncefold_core::queue::QueueName;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// What this process holds of each queue, by the queue's name.
+pub(crate) struct Lines {
+    lines: Mutex<HashMap<String, Arc<Line>>>,
+    /// The lowest sequence of this process's own publishes: no process before it held what came later.
+    first_own: AtomicI64,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { lines: Mutex::default(), first_own: AtomicI64::new(i64::MAX) }
+    }
+}
+
+impl Lines {
+    pub(crate) fn line(&self, name: &str) -> Arc<Line> {
+        let mut lines = locked(&self.lines);
+        if let Some(line) = lines.get(name) {
+            return line.clone();
+        }
+        let line = Arc::new(Line::named(name));
+        lines.insert(name.to_owned(), line.clone());
+        line
+    }
+
+    /// What has a lower sequence may have been held by the process before this one.
+    pub(crate) fn first_own(&self) -> i64 {
+        self.first_own.load(Ordering::Relaxed)
+    }
+
+    /// Messages of these sources were committed, from this sequence on: wakes who waits for them.
+    pub(crate) fn published<'a>(&self, first: i64, sources: impl Iterator<Item = &'a SourceName>) {
+        self.first_own.fetch_min(first, Ordering::Relaxed);
+        let mut counts: HashMap<&SourceName, u64> = HashMap::new();
+        for source in sources {
+            *counts.entry(source).or_default() += 1;
+        }
+        for (source, count) in counts {
+            self.line(&QueueName::Work(source.clone()).to_string()).arrived(count);
+        }
+    }
+}
+
+/// One queue, as this process sees it.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    state: Mutex<State>,
+    /// Held while rows are taken: two subscriptions never take the same one. Whether the queue was taken from before.
+    pub(crate) taking: tokio::sync::Mutex<bool>,
+    arrivals: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Everything up to here was taken or settled, but for what was given back.
+    taken_to: i64,
+    held: BTreeSet<i64>,
+}
+
+impl Line {
+    fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: Mutex::default(),
+            taking: tokio::sync::Mutex::new(false),
+            arrivals: watch::Sender::new(0),
+        }
+    }
+
+    /// Counts what this process brought to the queue.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.arrivals.subscribe()
+    }
+
+    pub(crate) fn arrived(&self, count: u64) {
+        self.arrivals.send_modify(|arrivals| *arrivals += count);
+    }
+
+    /// Where taking goes on, and what lies beyond that is held nevertheless.
+    pub(crate) fn position(&self) -> (i64, Vec<i64>) {
+        let state = locked(&self.state);
+        (state.taken_to, state.held.range(state.taken_to.saturating_add(1)..).copied().collect())
+    }
+
+    pub(crate) fn hold(&self, sequence: i64) {
+        let mut state = locked(&self.state);
+        state.taken_to = state.taken_to.max(sequence);
+        state.held.insert(sequence);
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        locked(&self.state).held.len() as u64
+    }
+
+    /// These are gone from the queue.
+    pub(crate) fn forget(&self, sequences: &[i64]) {
+        let mut state = locked(&self.state);
+        for sequence in sequences {
+            state.held.remove(sequence);
+        }
+    }
+
+    /// These may be taken again.
+    pub(crate) fn give_back(&self, sequences: &[i64]) {
+        let mut state = locked(&self.state);
+        for sequence in sequences {
+            if state.held.remove(sequence) {
+                state.taken_to = state.taken_to.min(sequence - 1);
+            }
+        }
+        drop(state);
+        self.arrived(sequences.len() as u64);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
