@@ -217,7 +217,8 @@ fn check_shared(context: &Context<'_>, sources: &[ReadSource]) {
             context.problem(
                 place,
                 format!("several sources write entity kind `{kind}`"),
-                "set `shared = true` on each such projection if their keys and versions compare, or rename one",
+                "set `shared = true` on each such projection if their keys and versions compare (those of a preset have to be \
+                 pasted for that), or rename one",
             );
         }
     }

@@ -125,8 +125,11 @@ impl ReadParts {
     fn read(table: &Table<'_>, own: &Table<'_>, has_preset: bool, preset_failed: bool) -> Self {
         let secrets = secrets::read(own);
         let known = table.context.problem_count();
-        let needed = table.get("verify").is_some() || !preset_failed;
-        let scheme = if needed { verify::read(&table.section("verify", &verify::SCHEMA)) } else { None };
+        let scheme = match table.get("verify") {
+            Some(node) => node.table(&verify::SCHEMA).and_then(|table| verify::read(&table)),
+            None if preset_failed => None,
+            None => verify::read(&table.section("verify", &verify::SCHEMA)),
+        };
         let settings_are_sound = table.context.problem_count() == known;
         let takes_keys = scheme_name(table).is_some_and(|name| name != "none");
         if takes_keys && !secrets.stated {

@@ -55,6 +55,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("[sources.x]\npreset = \"svix\"", &["1: sources.x.secrets"]),
     ("[sources.x]\npreset = \"svix\"\nsecrets = []", &["3: sources.x.secrets"]),
     ("[sources.x]\npreset = \"svix\"\nsecrets = \"env:A\"", &["3: sources.x.secrets"]),
+    ("[sources.x]\nverify = 3", &["2: sources.x.verify"]),
     ("[sources.x]\nverify = { scheme = \"hmac\" }", &["1: sources.x.secrets", "2: sources.x.verify.header"]),
     (
         "[sources.x]\npreset = \"svix\"\nsecrets = [\n\"env:A\",\n\" \",\n\"whsec_c2hvcnQ=\",\n\"env:\",\n5,\n\"!!\"]",
@@ -172,6 +173,12 @@ const CASES: &[(&str, &[&str])] = &[
             "14: sources.x.projections[0].delete_version",
             "15: sources.x.projections[0].each",
         ],
+    ),
+    (
+        "[sources.x]\nsecrets = [\"0123456789abcdef\"]\nid = \"/id\"\ntype = \"/t\"\n\
+         verify = { scheme = \"hmac\", header = \"s\", signed = \"{timestamp}{body}\", timestamp_header = \"X-Sent\" }\n\
+         [[sources.x.projections]]\non = \"a\"\nentity = \"order\"\nkey = \"/id\"\nversion = \"header:x-sent\"",
+        &["10: sources.x.projections[0].version"],
     ),
     (
         "[sources.x]\nverify = { scheme = \"none\" }\nid = \"/id\"\ntype = \"/t\"\n[[sources.x.projections]]\non = \"a\"\nentity = \"order\"\n\

@@ -1,9 +1,8 @@
 use super::*;
-use crate::{OpsListen, QueueUrl, Role, StoreUrl, load_source, preset, presets};
+use crate::{OpsListen, QueueUrl, Role, StoreUrl, load_source};
 use oncefold_core::locator::Locator;
 use oncefold_core::model::{IdRule, RankRule, StateRule};
 use oncefold_core::version::{VersionKind, VersionRule};
-use oncefold_signature::{HeaderFamily, Scheme, StandardWebhooks};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -180,50 +179,6 @@ fn credentials_in_requests_are_to_be_redacted() {
     assert_eq!(query.redact.query, ["Key"]);
     assert!(source("{ scheme = 'token', in = 'path' }").path_token);
     assert_eq!(source("{ scheme = 'basic' }").redact.headers, ["authorization"]);
-}
-
-#[test]
-fn presets_can_be_pasted_and_named() {
-    let names: Vec<_> = presets().iter().map(|p| p.name).collect();
-    assert_eq!(names, ["standard-webhooks", "storekit", "stripe", "svix"]);
-    let variables = ["SVIX_SECRET", "WEBHOOK_SECRET", "STOREKIT_SECRET", "STRIPE_WEBHOOK_SECRET"];
-    let variables = variables.map(|name| (name, SVIX_SECRET));
-    for preset in presets() {
-        let pasted = load_with(preset.text, &variables).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
-        assert!(pasted.warnings.is_empty(), "{:?}", pasted.warnings);
-        let pasted = &pasted.config.sources[0];
-        assert_eq!(pasted.name().as_str(), preset.name);
-        let defaults = if pasted.model.projections.is_empty() { "" } else { "default_projections = true" };
-        let text = format!("[sources.{0}]\npreset = '{0}'\nsecrets = ['{SVIX_SECRET}']\n{defaults}", preset.name);
-        let named = load(&text).unwrap_or_else(|e| panic!("{}: {e}", preset.name)).config.sources.remove(0);
-        assert_eq!(named.preset.as_deref(), Some(preset.name));
-        assert_eq!(format!("{:?}", named.model), format!("{:?}", pasted.model));
-        assert_eq!(named.scheme, pasted.scheme);
-    }
-    assert!(preset("nope").is_none());
-}
-
-#[test]
-fn any_value_of_a_preset_may_be_overridden() {
-    let text = format!(
-        "[sources.x]\npreset = 'storekit'\nsecrets = ['{SVIX_SECRET}']\ntype = '/type'\nverify = {{ tolerance = '1m' }}\n\
-         default_projections = true\n[[sources.x.projections]]\non = 'payment.*'\nentity = 'order'\nkey = '/id'\nversion = '/v'\n"
-    );
-    let source = load(&text).unwrap().config.sources.remove(0);
-    assert_eq!(source.model.event_type, at("/type"));
-    assert_eq!(source.model.id, IdRule::FirstOf(vec![at("header:svix-id"), at("header:webhook-id")]));
-    let expected =
-        StandardWebhooks { headers: HeaderFamily::SvixThenWebhook, tolerance_s: 60, ..StandardWebhooks::default() };
-    assert_eq!(source.scheme, Scheme::StandardWebhooks(expected));
-    let names: Vec<_> = source.model.projections.iter().map(|p| (p.name.as_str(), p.on[0].as_str())).collect();
-    assert_eq!(names, [("order", "payment.*"), ("order#2", "order.*")]);
-
-    let other =
-        "[sources.x]\npreset = 'stripe'\nsecrets = ['0123456789abcdef']\nverify = { scheme = 'token', in = 'path' }";
-    let source = load(other).unwrap().config.sources.remove(0);
-    assert!(source.path_token);
-    assert_eq!(source.model.id, IdRule::Parts(vec![at("/id")]));
-    assert!(source.model.projections.is_empty());
 }
 
 #[test]

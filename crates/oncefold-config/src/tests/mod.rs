@@ -3,9 +3,10 @@
 mod bad;
 mod good;
 mod hidden;
+mod presets;
 mod reference;
 
-use crate::{Config, Loaded, Problem, Problems};
+use crate::{Config, Loaded, Problem, Problems, SourceConfig};
 
 /// An environment with these variables.
 fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {

@@ -1,0 +1,148 @@
+use super::*;
+use crate::{preset, presets};
+use oncefold_core::locator::Locator;
+use oncefold_core::message::{Facts, FactsJson};
+use oncefold_core::model::IdRule;
+use oncefold_core::prepare::{Plan, prepare};
+use oncefold_core::{Digest, EventUuid, Message, Timestamp};
+use oncefold_signature::{HeaderFamily, Scheme, StandardWebhooks, StripeScheme};
+
+const SVIX_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+fn at(text: &str) -> Locator {
+    Locator::parse(text).unwrap()
+}
+
+fn source(preset: &str) -> SourceConfig {
+    let text = format!("[sources.x]\npreset = '{preset}'\nsecrets = ['{SVIX_SECRET}']\n");
+    load(&text).unwrap().config.sources.remove(0)
+}
+
+#[test]
+fn presets_can_be_pasted_and_named() {
+    let names: Vec<_> = presets().iter().map(|p| p.name).collect();
+    assert_eq!(names, ["standard-webhooks", "storekit", "stripe", "svix"]);
+    let variables = ["SVIX_SECRET", "WEBHOOK_SECRET", "STOREKIT_SECRET", "STRIPE_WEBHOOK_SECRET"];
+    let variables = variables.map(|name| (name, SVIX_SECRET));
+    for preset in presets() {
+        let pasted = load_with(preset.text, &variables).unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+        assert!(pasted.warnings.is_empty(), "{:?}", pasted.warnings);
+        let pasted = &pasted.config.sources[0];
+        assert_eq!(pasted.name().as_str(), preset.name);
+        let defaults = if pasted.model.projections.is_empty() { "" } else { "default_projections = true" };
+        let text = format!("[sources.{0}]\npreset = '{0}'\nsecrets = ['{SVIX_SECRET}']\n{defaults}", preset.name);
+        let named = load(&text).unwrap_or_else(|e| panic!("{}: {e}", preset.name)).config.sources.remove(0);
+        assert_eq!(named.preset.as_deref(), Some(preset.name));
+        assert_eq!(format!("{:?}", named.model), format!("{:?}", pasted.model));
+        assert_eq!(named.scheme, pasted.scheme);
+    }
+    assert!(preset("nope").is_none());
+}
+
+#[test]
+fn any_value_of_a_preset_may_be_overridden() {
+    let text = format!(
+        "[sources.x]\npreset = 'storekit'\nsecrets = ['{SVIX_SECRET}']\ntype = '/type'\nverify = {{ tolerance = '1m' }}\n\
+         default_projections = true\n[[sources.x.projections]]\non = 'payment.*'\nentity = 'order'\nkey = '/id'\nversion = '/v'\n"
+    );
+    let source = load(&text).unwrap().config.sources.remove(0);
+    assert_eq!(source.model.event_type, at("/type"));
+    assert_eq!(source.model.id, IdRule::FirstOf(vec![at("header:svix-id"), at("header:webhook-id")]));
+    let expected =
+        StandardWebhooks { headers: HeaderFamily::SvixThenWebhook, tolerance_s: 60, ..StandardWebhooks::default() };
+    assert_eq!(source.scheme, Scheme::StandardWebhooks(expected));
+    let names: Vec<_> = source.model.projections.iter().map(|p| (p.name.as_str(), p.on[0].as_str())).collect();
+    assert_eq!(names, [("order", "payment.*"), ("order#2", "order.*")]);
+
+    let other =
+        "[sources.x]\npreset = 'stripe'\nsecrets = ['0123456789abcdef']\nverify = { scheme = 'token', in = 'path' }";
+    let source = load(other).unwrap().config.sources.remove(0);
+    assert!(source.path_token);
+    assert_eq!(source.model.id, IdRule::Parts(vec![at("/id")]));
+    assert!(source.model.projections.is_empty());
+}
+
+/// The schemes that the providers' vectors are judged with (oncefold-signature, tests/signature/vectors.rs).
+#[test]
+fn presets_verify_as_the_vectors_want() {
+    let svix = Scheme::StandardWebhooks(StandardWebhooks::default());
+    assert_eq!(source("svix").scheme, svix);
+    assert_eq!(source("storekit").scheme, svix);
+    let webhook = StandardWebhooks { headers: HeaderFamily::Webhook, ..StandardWebhooks::default() };
+    assert_eq!(source("standard-webhooks").scheme, Scheme::StandardWebhooks(webhook));
+    assert_eq!(source("stripe").scheme, Scheme::Stripe(StripeScheme::default()));
+}
+
+/// The state that wins for one entity, whichever order the bodies come in.
+fn winner(preset: &str, deliveries: [(&str, &str); 2]) -> String {
+    let text = format!("[sources.x]\npreset = '{preset}'\nsecrets = ['{SVIX_SECRET}']\ndefault_projections = true\n");
+    let source = load(&text).unwrap().config.sources.remove(0).model;
+    let changes = deliveries.map(|(id, body)| {
+        let facts = Facts { headers: vec![("svix-id".to_owned(), id.to_owned())], ..Facts::default() };
+        let message = Message {
+            id: EventUuid::from_bytes([1; 16]),
+            source: source.name.clone(),
+            event_id: id.to_owned(),
+            event_type: None,
+            received_at: Timestamp::from_micros(1_800_000_000_000_000),
+            generation: 0,
+            attempts: 0,
+            digest: Digest::of(body.as_bytes()),
+            facts: FactsJson::encode(&facts),
+            body: body.to_owned().into(),
+        };
+        match prepare(&source, &message).plan {
+            Plan::Apply(mut changes) if changes.len() == 1 => changes.remove(0),
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(changes[0].key, changes[1].key);
+    let newest = changes.into_iter().max_by(|a, b| a.order_key.cmp(&b.order_key)).unwrap();
+    newest.state.unwrap().to_string()
+}
+
+/// The traps of Stripe's one-second clock: what comes later in life wins within a second, a later second always.
+#[test]
+fn stripe_events_of_one_second_end_in_the_later_state() {
+    let event = |kind: &str, created: u32, object: &str| {
+        format!(r#"{{"id":"evt","type":"{kind}","created":{created},"data":{{"object":{object}}}}}"#)
+    };
+    let case = |earlier: String, later: String, expected: &str| {
+        let state = winner("stripe", [("a", later.as_str()), ("b", earlier.as_str())]);
+        assert!(state.contains(expected), "{state}");
+    };
+    case(
+        event("payment_intent.processing", 1_760_000_007, r#"{"id":"pi","status":"processing"}"#),
+        event("payment_intent.succeeded", 1_760_000_007, r#"{"id":"pi","status":"succeeded"}"#),
+        r#""status":"succeeded""#,
+    );
+    case(
+        event("customer.subscription.created", 1_760_000_030, r#"{"id":"sub","status":"incomplete"}"#),
+        event("customer.subscription.updated", 1_760_000_030, r#"{"id":"sub","status":"active"}"#),
+        r#""status":"active""#,
+    );
+    case(
+        event("charge.refunded", 1_760_000_900, r#"{"id":"ch","status":"succeeded","amount_refunded":1000}"#),
+        event("charge.refunded", 1_760_000_900, r#"{"id":"ch","status":"succeeded","amount_refunded":2500}"#),
+        r#""amount_refunded":2500"#,
+    );
+    case(
+        event("refund.updated", 1_760_000_900, r#"{"id":"re","status":"failed"}"#),
+        event("refund.updated", 1_760_000_901, r#"{"id":"re","status":"succeeded"}"#),
+        r#""status":"succeeded""#,
+    );
+}
+
+/// KSUIDs of oncefold-core's tests: the id is stable over retries, and its time orders the messages.
+#[test]
+fn storekit_messages_are_ordered_by_the_time_in_their_id() {
+    let body = |status: &str| {
+        format!(
+            r#"{{"event":"order.updated","data":{{"id":"ord","status":"{status}","total":2500,"venue":{{"id":7}}}}}}"#
+        )
+    };
+    // ASCII order of the base62 text is the order of creation (facts.md, section 1).
+    let (older, newer) = ("msg_27UH4WbU6Z5A5EzD8u03UvzRbpk", "msg_27UH4XbU6Z5A5EzD8u03UvzRbpk");
+    let state = winner("storekit", [(newer, &body("Completed")), (older, &body("Accepted"))]);
+    assert!(state.contains(r#""status":"Completed""#) && state.contains(r#""venue":7"#), "{state}");
+}
