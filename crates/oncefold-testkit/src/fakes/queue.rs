@@ -179,6 +179,9 @@ impl QueueAdmin for FakeQueue {
     }
 
     async fn depths(&self, sources: &[SourceName]) -> Result<Vec<(QueueName, u64)>, QueueError> {
+        if self.lock().away {
+            return Err(QueueError::Away("switched off".to_owned()));
+        }
         let names = sources.iter().cloned().map(QueueName::Work).chain([QueueName::Dead]);
         Ok(names.map(|name| (name.clone(), self.depth(&name) as u64)).collect())
     }

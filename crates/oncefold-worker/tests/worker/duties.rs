@@ -112,7 +112,9 @@ async fn the_relay_empties_the_spool_through_every_fault() {
     pass(&world, Duration::from_secs(120)).await;
     assert_eq!(world.store.spool_depth().await.unwrap(), 0);
     assert!(world.queue.published() > 700, "the page whose removal failed was sent twice");
-    assert!(world.store.recorded().iter().all(|e| (e.status, e.attempts, e.deliveries) == (EventStatus::Applied, 1, 1)));
+    assert!(
+        world.store.recorded().iter().all(|e| (e.status, e.attempts, e.deliveries) == (EventStatus::Applied, 1, 1))
+    );
     first.stop().await.unwrap();
     second.stop().await.unwrap();
 }
@@ -141,8 +143,7 @@ async fn gauges_come_from_one_process_and_go_with_the_election() {
     pass(&world, Duration::from_secs(50)).await;
     world.store.with_faults(|faults| faults.hook = None);
     let now = world.clock.now();
-    let theirs =
-        Election { duty: "gauges", holder: "w3".into(), now, lease_until: now.plus(Duration::from_secs(100)) };
+    let theirs = Election { duty: "gauges", holder: "w3".into(), now, lease_until: now.plus(Duration::from_secs(100)) };
     assert!(world.store.elect(&theirs).await.unwrap(), "the lease had run out");
     until("the figures are taken back", || first.metric(dead).is_none()).await;
     assert_eq!(first.metric(r#"oncefold_queue_depth{queue="oncefold.dead"}"#), None);

@@ -60,10 +60,8 @@ async fn a_message_that_kills_workers_ends_as_the_only_dead_letter() {
         if !worker.role.is_finished() && world.status("poison").is_some() {
             break worker;
         }
-        until("it dies, or the poison is recorded", || {
-            worker.role.is_finished() || world.status("poison").is_some()
-        })
-        .await;
+        until("it dies, or the poison is recorded", || worker.role.is_finished() || world.status("poison").is_some())
+            .await;
         if !worker.role.is_finished() {
             break worker;
         }

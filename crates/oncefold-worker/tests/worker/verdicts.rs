@@ -121,8 +121,7 @@ impl Write for Lines {
 async fn every_verdict_is_one_line_with_the_deliverys_trace_id_and_no_body() {
     let lines = Lines::default();
     let writer = lines.clone();
-    let subscriber =
-        tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
+    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let world = World::empty();
     world.publish([event("e1", "secret-order", 1)]).await;
@@ -140,7 +139,10 @@ async fn every_verdict_is_one_line_with_the_deliverys_trace_id_and_no_body() {
         .filter(|line: &serde_json::Value| line["message"] == "verdict")
         .collect();
     let [applied, dead] = &verdicts[..] else { panic!("two events, two lines: {verdicts:?}") };
-    assert_eq!((&applied["level"], &applied["outcome"], &applied["event_id"]), (&"INFO".into(), &"applied".into(), &"e1".into()));
+    assert_eq!(
+        (&applied["level"], &applied["outcome"], &applied["event_id"]),
+        (&"INFO".into(), &"applied".into(), &"e1".into())
+    );
     assert_eq!(applied["event"], world.recorded("e1").id.to_string());
     assert_eq!((&dead["level"], &dead["outcome"]), (&"WARN".into(), &"dead".into()));
     assert_eq!(dead["reason"], "mapping.missing_version");
