@@ -1,4 +1,4 @@
-//! What SQLite and PostgreSQL do alike, one test a case.
+//! What all backends do alike, one test a case.
 
 use super::Scratch;
 use async_trait::async_trait;
@@ -6,6 +6,25 @@ use oncefold_core::store::Store;
 use oncefold_testkit::store_suite::StoreFactory;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
+
+mod store {
+    use super::Files;
+    oncefold_testkit::store_suite!(Files::default());
+}
+
+mod queue {
+    use super::Scratch;
+    use oncefold_core::queue::Queue;
+    use std::sync::Arc;
+    use tempfile::TempDir;
+
+    async fn open() -> (Arc<dyn Queue>, TempDir) {
+        let Scratch { dir, backend } = Scratch::open().await;
+        (Arc::new(backend), dir)
+    }
+
+    oncefold_testkit::queue_suite!(open);
+}
 
 /// Gives stores in files that go with it.
 #[derive(Default)]
@@ -19,5 +38,3 @@ impl StoreFactory for Files {
         Arc::new(backend)
     }
 }
-
-oncefold_testkit::store_suite!(Files::default());
