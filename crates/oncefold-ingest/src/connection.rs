@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     pub(crate) pressure: Arc<Notify>,
 }
 
-/// HTTP as we speak it.
+/// HTTP as we speak it. Not with `pipeline_flush`: it keeps back an answer for as long as unread bytes are buffered,
+/// and so loses that to a request whose rest is not read.
 pub(crate) fn http(settings: &IngestSettings) -> http1::Builder {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -45,8 +46,7 @@ pub(crate) fn http(settings: &IngestSettings) -> http1::Builder {
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         // A client may close its side once it has sent its request, and still read the answer.
-        .half_close(true)
-        .pipeline_flush(true);
+        .half_close(true);
     http
 }
 
@@ -86,7 +86,10 @@ pub(crate) async fn serve(stream: TcpStream, shared: Shared) {
                 asked_to_end = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = shared.pressure.notified(), if opened.elapsed() >= YOUNG => {
+            () = shared.pressure.notified() => {
+                if opened.elapsed() < YOUNG {
+                    continue;
+                }
                 // Asked a second time and with no request in hand, it is one that sends its head a byte at a time.
                 if asked_to_end && in_hand.load(Ordering::Relaxed) == 0 {
                     return;

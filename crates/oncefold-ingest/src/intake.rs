@@ -97,11 +97,17 @@ async fn receive(State(intake): State<Arc<Intake>>, request: Request<Body>) -> R
         place.and_then(|place| place.token).map(|token| percent_decode_str(token).decode_utf8_lossy().into_owned());
     // From here on the delivery is ours: a client that goes away does not cancel what was received whole.
     tally.ends_as = Some(Refusal::CutOff);
-    let context = tally.answer_without_counting(&Refusal::CutOff);
+    let trace = tally.trace.clone();
     let delivery = Delivery { source, parts, body, path_token, received_at, tally };
     let abandon = intake.abandon.clone();
     let delivered = intake.tasks.spawn(async move { abandon.run_until_cancelled(delivery.take()).await });
-    delivered.await.ok().flatten().unwrap_or(context)
+    delivered.await.ok().flatten().unwrap_or_else(|| cut_off(&intake, &trace))
+}
+
+/// The answer where the task that took the delivery is gone; it counted and logged itself.
+fn cut_off(intake: &Intake, trace: &str) -> Response {
+    let retry_after = intake.settings.retry_after;
+    Refusal::CutOff.answer(&AnswerContext { methods: &[], basic: false, retry_after, trace })
 }
 
 /// Where a request points, as it stands in the path, undecoded: a source's name has nothing that needs encoding.
@@ -201,7 +207,7 @@ impl Tally {
     pub(crate) fn refuse(mut self, refusal: &Refusal) -> Response {
         self.ends_as = None;
         self.note(refusal);
-        self.answer_without_counting(refusal)
+        self.answer(refusal)
     }
 
     pub(crate) fn accept(mut self, source: &SourceState, message: &Message, kept: &Kept) -> Response {
@@ -227,7 +233,7 @@ impl Tally {
         answer::accepted(&source.settings.respond, &self.trace)
     }
 
-    fn answer_without_counting(&self, refusal: &Refusal) -> Response {
+    fn answer(&self, refusal: &Refusal) -> Response {
         let source = self.source.as_ref().map(|source| &source.settings);
         refusal.answer(&AnswerContext {
             methods: source.map_or(&[], |source| &source.methods),
@@ -266,3 +272,7 @@ impl Drop for Tally {
 pub(crate) fn unix_time(at: Timestamp) -> oncefold_signature::UnixTime {
     oncefold_signature::UnixTime::from_micros(at.as_micros())
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

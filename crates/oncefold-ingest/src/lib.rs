@@ -4,6 +4,11 @@
 //! and in time, and passed on byte for byte; nothing that did not verify is kept; no log line holds a body, a
 //! signature or a secret.
 
+#[cfg(test)]
+#[path = "../tests/intake/fakes.rs"]
+#[allow(dead_code, reason = "shared with the tests over sockets; each side uses a part")]
+mod fakes;
+
 mod answer;
 mod body;
 mod connection;

@@ -19,8 +19,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::{info, warn};
 
-/// How often log lines that were left out are counted, and room is made for connections that wait.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How often log lines that were left out are counted.
+const LINES_EVERY: Duration = Duration::from_secs(1);
+/// How often room is made for connections that wait.
+const ROOM_EVERY: Duration = Duration::from_millis(250);
 /// The pause after the system refuses to accept a connection (out of file descriptors or memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -38,13 +40,18 @@ pub struct Ingest {
 /// # Errors
 /// When the address cannot be listened on, or a source's settings cannot be used.
 pub async fn build(parts: IngestParts) -> Result<Ingest, IngestError> {
-    let settings = parts.settings;
-    let sources = source_states(parts.sources)?;
-    let address = settings.listen;
+    let address = parts.settings.listen;
+    let health = IngestHealth::of(Arc::clone(&parts.publisher), parts.spool.clone());
+    let (intake, writer) = intake_of(parts)?;
     let failed = |cause| IngestError::Listen { address, cause };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let local_addr = listener.local_addr().map_err(failed)?;
-    let health = IngestHealth::of(Arc::clone(&parts.publisher), parts.spool.clone());
+    Ok(Ingest { listener, local_addr, intake: Arc::new(intake), writer, health })
+}
+
+/// What requests need, and the spool's writer, which has to run.
+pub(crate) fn intake_of(parts: IngestParts) -> Result<(Intake, Option<SpoolWriter>), IngestError> {
+    let settings = parts.settings;
     let (spooler, writer) = parts.spool.map(|store| spooler(store, settings.spool_timeout)).unzip();
     let body_limits = BodyLimits {
         max_body: settings.max_body,
@@ -53,7 +60,7 @@ pub async fn build(parts: IngestParts) -> Result<Ingest, IngestError> {
     };
     let intake = Intake {
         settings,
-        sources,
+        sources: source_states(parts.sources)?,
         unknown: LineBudget::full(),
         publisher: parts.publisher,
         spooler,
@@ -64,7 +71,7 @@ pub async fn build(parts: IngestParts) -> Result<Ingest, IngestError> {
         tasks: TaskTracker::new(),
         abandon: CancellationToken::new(),
     };
-    Ok(Ingest { listener, local_addr, intake: Arc::new(intake), writer, health })
+    Ok((intake, writer))
 }
 
 fn source_states(sources: Vec<IntakeSource>) -> Result<HashMap<String, Arc<SourceState>>, IngestError> {
@@ -164,17 +171,15 @@ struct Door {
 
 impl Door {
     async fn accept_all(&self) {
-        let mut housekeeping = interval(HOUSEKEEPING);
-        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut lines = interval(LINES_EVERY);
+        let mut room = interval(ROOM_EVERY);
+        lines.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        room.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut slot = None;
         loop {
             tokio::select! {
-                _ = housekeeping.tick() => {
-                    self.intake.settle_lines();
-                    if slot.is_none() && self.slots.available_permits() == 0 {
-                        self.shared.pressure.notify_waiters();
-                    }
-                }
+                _ = lines.tick() => self.intake.settle_lines(),
+                _ = room.tick(), if slot.is_none() && self.slots.available_permits() == 0 => self.shared.pressure.notify_waiters(),
                 Ok(taken) = Arc::clone(&self.slots).acquire_owned(), if slot.is_none() => slot = Some(taken),
                 accepted = self.listener.accept(), if slot.is_some() => match (accepted, slot.take()) {
                     (Ok((stream, _)), Some(slot)) => self.serve(stream, slot),
