@@ -1,0 +1,233 @@
+//! A lane: one channel, and the one task that does everything on it.
+//!
+//! Two faults of the client (lapin 4.12.3) shape this. Publishes that enter a channel from several tasks get each
+//! other's confirms; so one task starts them all. And a returned message (no such queue) is handed to whichever confirm
+//! comes next, while the publish that was returned looks confirmed; so verdicts are given only once every confirm that
+//! has arrived is in hand, and returns are matched by message id. The order holds: the broker sends a return before its
+//! confirm, so whoever took the return was completed before the publish that it belongs to.
+
+use crate::health::Health;
+use crate::topology::Topology;
+use crate::wire::{self, Outgoing};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lapin::options::BasicPublishOptions;
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation};
+use oncefold_core::Message;
+use oncefold_core::queue::PublishError;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use tokio::sync::{mpsc, oneshot};
+
+/// Most unconfirmed publishes of a lane: what the client buffers while the broker takes nothing.
+const IN_FLIGHT_MAX: usize = 512;
+/// Most bytes of bodies among them; one message always fits.
+const IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
+/// Where probes go: no queue has that name, so the broker confirms and drops them.
+const PROBE_KEY: &str = "oncefold.probe";
+
+/// What is to be published.
+pub(crate) enum Work {
+    Event(Arc<Message>),
+    /// Nothing: only to see whether it is confirmed.
+    Probe,
+}
+
+/// A publish, and where its verdict goes.
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) verdict: oneshot::Sender<Result<(), PublishError>>,
+}
+
+/// A publish that was started.
+struct Done {
+    /// Empty for a probe.
+    message_id: ShortString,
+    bytes: usize,
+    verdict: oneshot::Sender<Result<(), PublishError>>,
+    confirmation: lapin::Result<Confirmation>,
+}
+
+type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// See the module.
+pub(crate) struct Lane {
+    channel: Channel,
+    frame_max: usize,
+    health: Arc<Health>,
+    topology: Arc<Topology>,
+    pending: FuturesUnordered<Pending>,
+    pending_bytes: usize,
+    /// Returned messages whose confirm has not come yet, by message id.
+    returned: HashMap<ShortString, usize>,
+}
+
+impl Lane {
+    /// `channel` must be in confirm mode; `frame_max` is its connection's.
+    pub(crate) fn on(channel: Channel, frame_max: usize, health: Arc<Health>, topology: Arc<Topology>) -> Self {
+        Self {
+            channel,
+            frame_max,
+            health,
+            topology,
+            pending: FuturesUnordered::new(),
+            pending_bytes: 0,
+            returned: HashMap::new(),
+        }
+    }
+
+    /// Publishes until the other end of `jobs` is gone and everything is confirmed, or the channel fails; the error says
+    /// why. Jobs that get no verdict are dropped.
+    pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) -> Result<(), String> {
+        let mut open = true;
+        while open || !self.pending.is_empty() {
+            tokio::select! {
+                biased;
+                Some(done) = self.pending.next() => self.settle(done)?,
+                job = jobs.recv(), if open && self.has_room() => match job {
+                    Some(job) => {
+                        self.start(job);
+                        while self.has_room() && let Ok(job) = jobs.try_recv() {
+                            self.start(job);
+                        }
+                    }
+                    None => open = false,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        self.pending.len() < IN_FLIGHT_MAX && (self.pending_bytes < IN_FLIGHT_BYTES_MAX || self.pending.is_empty())
+    }
+
+    fn start(&mut self, job: Job) {
+        if job.verdict.is_closed() {
+            return; // nobody waits any more: it went elsewhere
+        }
+        let outgoing = match job.work {
+            Work::Probe => None,
+            Work::Event(message) => match wire::encode(message, self.frame_max) {
+                Ok(outgoing) => Some(outgoing),
+                Err(refused) => {
+                    let _ = job.verdict.send(Err(refused)); // fails only where nobody waits
+                    return;
+                }
+            },
+        };
+        self.pending_bytes += outgoing.as_ref().map_or(0, |outgoing| outgoing.body.bytes().len());
+        // Its first poll, by this task, takes the delivery tag and queues the frames in one go.
+        self.pending.push(Box::pin(publish(self.channel.clone(), outgoing, job.verdict)));
+    }
+
+    /// Gives verdicts to `first` and all that are complete with it.
+    fn settle(&mut self, first: Done) -> Result<(), String> {
+        let mut done = vec![first];
+        self.drain(&mut done);
+        for returned in done.iter_mut().filter_map(|done| take_returned(&mut done.confirmation)) {
+            *self.returned.entry(returned).or_default() += 1;
+            self.topology.missing.notify_one();
+        }
+        let (mut confirmed, mut broken) = (0, None);
+        for Done { message_id, bytes, verdict, confirmation } in done {
+            self.pending_bytes -= bytes;
+            let outcome = match confirmation {
+                Ok(_) if self.was_returned(&message_id) => {
+                    Err(PublishError::Refused("its work queue does not exist".to_owned()))
+                }
+                Ok(Confirmation::Ack(_)) => {
+                    confirmed += u64::from(!message_id.as_str().is_empty());
+                    Ok(())
+                }
+                Ok(Confirmation::Nack(_)) => Err(PublishError::Refused("the broker said no (nack)".to_owned())),
+                Ok(Confirmation::NotRequested) => Err(PublishError::Refused("confirms are off".to_owned())),
+                Err(error) => {
+                    broken.get_or_insert(error.to_string());
+                    Err(lost())
+                }
+            };
+            let _ = verdict.send(outcome); // fails where the wait was given up
+        }
+        if self.pending.is_empty() {
+            self.returned.clear();
+        }
+        if let Some(why) = broken {
+            return Err(why);
+        }
+        if confirmed > 0 { self.health.confirmed(confirmed) } else { self.health.heard() }
+        Ok(())
+    }
+
+    /// Takes every publish that is complete by now.
+    fn drain(&mut self, done: &mut Vec<Done>) {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match self.pending.poll_next_unpin(&mut context) {
+                Poll::Ready(Some(one)) => done.push(one),
+                Poll::Ready(None) => break,
+                // The set pauses now and then with work left; it then wakes its waker.
+                Poll::Pending if woken.0.swap(false, Ordering::AcqRel) => {}
+                Poll::Pending => break,
+            }
+        }
+    }
+
+    fn was_returned(&mut self, message_id: &ShortString) -> bool {
+        let Some(count) = self.returned.get_mut(message_id) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.returned.remove(message_id);
+        }
+        true
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The verdict of a publish whose connection broke.
+pub(crate) fn lost() -> PublishError {
+    PublishError::Away("the connection broke before the confirm".to_owned())
+}
+
+async fn publish(
+    channel: Channel,
+    outgoing: Option<Outgoing>,
+    verdict: oneshot::Sender<Result<(), PublishError>>,
+) -> Done {
+    let (queue, properties, bytes, mandatory) = match &outgoing {
+        Some(outgoing) => (outgoing.queue.clone(), outgoing.properties.clone(), outgoing.body.bytes(), true),
+        None => (PROBE_KEY.into(), BasicProperties::default(), &[][..], false),
+    };
+    let message_id = properties.message_id().clone().unwrap_or_default();
+    let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
+    let confirmation = match channel.basic_publish("".into(), queue, options, bytes, properties).await {
+        Ok(confirm) => confirm.await,
+        Err(error) => Err(error),
+    };
+    Done { message_id, bytes: bytes.len(), verdict, confirmation }
+}
+
+/// The id of the message that came back with this confirmation, whichever publish it belongs to.
+fn take_returned(confirmation: &mut lapin::Result<Confirmation>) -> Option<ShortString> {
+    match confirmation {
+        Ok(Confirmation::Ack(returned) | Confirmation::Nack(returned)) => {
+            returned.take()?.delivery.properties.message_id().clone()
+        }
+        _ => None,
+    }
+}

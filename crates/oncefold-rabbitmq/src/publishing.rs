@@ -1,0 +1,156 @@
+//! The connection that publishes, and nothing else: the broker may block it.
+
+use crate::health::{Health, Phase};
+use crate::lane::{Job, Lane, Work, lost};
+use crate::reconnect::Pauses;
+use crate::supervise::{Notice, Notices, Role};
+use crate::topology::{Topology, bounded, open_channel};
+use lapin::Connection;
+use lapin::options::ConfirmSelectOptions;
+use oncefold_core::Message;
+use oncefold_core::queue::{PublishError, QueueError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Publishes that may wait for a place in flight on each lane.
+const WAITING_MAX: usize = 512;
+
+/// The publishing half of the queue.
+pub(crate) struct Publishing {
+    pub(crate) health: Arc<Health>,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) confirm_timeout: Duration,
+    pub(crate) channels: usize,
+    lanes: RwLock<Vec<mpsc::Sender<Job>>>,
+    turn: AtomicUsize,
+}
+
+impl Publishing {
+    pub(crate) fn over(topology: Arc<Topology>, confirm_timeout: Duration, channels: usize) -> Self {
+        Self {
+            health: Arc::new(Health::connecting()),
+            topology,
+            confirm_timeout,
+            channels: channels.max(1),
+            lanes: RwLock::default(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) async fn publish(&self, message: Arc<Message>) -> Result<(), PublishError> {
+        self.health.check()?;
+        match timeout(self.confirm_timeout, self.send(Work::Event(message))).await {
+            Ok(verdict) => verdict,
+            Err(_) => {
+                self.health.timed_out();
+                Err(PublishError::TimedOut(self.confirm_timeout))
+            }
+        }
+    }
+
+    async fn send(&self, work: Work) -> Result<(), PublishError> {
+        let lane = self.lane().ok_or_else(lost)?;
+        let (verdict, answer) = oneshot::channel();
+        lane.send(Job { work, verdict }).await.map_err(|_| lost())?;
+        drop(lane); // else it would keep a closing lane waiting for us, and us for it
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    fn lane(&self) -> Option<mpsc::Sender<Job>> {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        lanes.get(turn.checked_rem(lanes.len())?).cloned()
+    }
+
+    fn set_lanes(&self, lanes: Vec<mpsc::Sender<Job>>) {
+        *self.lanes.write().unwrap_or_else(PoisonError::into_inner) = lanes;
+    }
+
+    async fn open_lanes(&self, connection: &Connection) -> Result<JoinSet<Result<(), String>>, QueueError> {
+        let frame_max = match connection.configuration().frame_max() {
+            0 => usize::MAX,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        let (mut running, mut senders) = (JoinSet::new(), Vec::new());
+        for _ in 0..self.channels {
+            let channel = open_channel(connection).await?;
+            bounded("switch confirms on", channel.confirm_select(ConfirmSelectOptions::default())).await?;
+            let (sender, jobs) = mpsc::channel(WAITING_MAX);
+            running.spawn(Lane::on(channel, frame_max, self.health.clone(), self.topology.clone()).run(jobs));
+            senders.push(sender);
+        }
+        self.set_lanes(senders);
+        Ok(running)
+    }
+
+    /// While the broker is silent, asks now and then whether it confirms again. Never returns. The pauses start over only
+    /// when events were confirmed in between: a broker that confirms probes alone is asked less and less.
+    async fn probe(&self) -> String {
+        let mut pauses = Pauses::from_the_start();
+        let mut confirms = self.health.confirms();
+        loop {
+            self.health.is_silent().await;
+            if self.health.confirms() != confirms {
+                confirms = self.health.confirms();
+                pauses.reset();
+            }
+            sleep(pauses.next()).await;
+            // An answer, also one that comes late, is noted by the lane.
+            let _ = timeout(self.confirm_timeout, self.send(Work::Probe)).await;
+        }
+    }
+
+    async fn follow(&self, notices: &mut Notices) -> String {
+        loop {
+            match notices.next().await {
+                Notice::Blocked(why) => self.health.enter(Phase::Blocked(why)),
+                Notice::Unblocked => self.health.enter(Phase::Ready),
+                Notice::Lost(why) => return why,
+            }
+        }
+    }
+}
+
+impl Role for Publishing {
+    const NAME: &'static str = "publisher";
+
+    async fn serve(&self, connection: &Arc<Connection>, stop: &CancellationToken) -> String {
+        let mut notices = Notices::of(connection);
+        match self.topology.declare_known(connection).await {
+            Ok(()) => {}
+            Err(QueueError::Misconfigured(text)) => tracing::error!("{text}"),
+            Err(QueueError::Away(why)) => return why,
+        }
+        let mut lanes = match self.open_lanes(connection).await {
+            Ok(lanes) => lanes,
+            Err(error) => return error.to_string(),
+        };
+        self.health.enter(Phase::Ready);
+        let why = tokio::select! {
+            () = stop.cancelled() => {
+                self.health.enter(Phase::Closed);
+                self.set_lanes(Vec::new());
+                let _ = timeout(self.confirm_timeout, async { while lanes.join_next().await.is_some() {} }).await;
+                "it was closed".to_owned()
+            }
+            why = self.follow(&mut notices) => why,
+            why = self.probe() => why,
+            Some(ended) = lanes.join_next() => match ended {
+                Ok(Ok(())) => "a channel ended".to_owned(),
+                Ok(Err(why)) => why,
+                Err(panicked) => panicked.to_string(),
+            },
+        };
+        self.set_lanes(Vec::new());
+        why
+    }
+
+    fn is_down(&self, why: &str) {
+        self.health.enter(Phase::Down(why.to_owned()));
+    }
+}
