@@ -17,3 +17,12 @@ mod v1;
 
 pub use auth::{AdminToken, Role, hash_token};
 pub use server::{Admin, AdminError, AdminParts, AdminSettings, build};
+
+#[cfg(test)]
+mod mutation_tests;
+#[cfg(test)]
+mod routes_tests;
+#[cfg(test)]
+mod server_tests;
+#[cfg(test)]
+mod testing;

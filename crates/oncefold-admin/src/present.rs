@@ -138,7 +138,8 @@ pub fn entity_cursor(entity: &str, key: &str) -> String {
     URL_SAFE_NO_PAD.encode(json!([entity, key]).to_string())
 }
 
-/// The (entity, key) a cursor stands after.
+/// The (entity, key) a cursor stands after. None holds a NUL, which PostgreSQL's text cannot.
 pub fn parse_entity_cursor(cursor: &str) -> Option<(String, String)> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
+    let (entity, key): (String, String) = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+    (!entity.contains('\0') && !key.contains('\0')).then_some((entity, key))
 }

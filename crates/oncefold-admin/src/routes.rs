@@ -13,7 +13,7 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
-use utoipa::openapi::Paths;
+use utoipa::openapi::path::Operation;
 
 /// One endpoint.
 pub struct Endpoint {
@@ -23,13 +23,14 @@ pub struct Endpoint {
     pub path: String,
     /// What it asks of its caller.
     pub access: Access,
+    /// Its documentation.
+    pub operation: Operation,
 }
 
 /// Endpoints on their way to becoming a router.
 pub struct Routes {
     api: SharedApi,
     router: Router<SharedApi>,
-    paths: Paths,
     /// What was added.
     pub endpoints: Vec<Endpoint>,
 }
@@ -42,7 +43,7 @@ macro_rules! add {
 
 /// Every endpoint there is.
 pub fn all(api: &SharedApi) -> Routes {
-    let mut routes = Routes { api: api.clone(), router: Router::new(), paths: Paths::new(), endpoints: Vec::new() };
+    let mut routes = Routes { api: api.clone(), router: Router::new(), endpoints: Vec::new() };
     add!(routes.open: openapi::get);
     add!(routes.look:
         sources::list,
@@ -80,13 +81,12 @@ impl Routes {
         };
         let router = std::mem::take(&mut self.router);
         self.router = router.route(&P::path(), guarded);
-        self.paths.add_path_operation(P::path(), P::methods(), openapi::documented(P::operation(), access));
-        self.endpoints.push(Endpoint { method, path: P::path(), access });
+        self.endpoints.push(Endpoint { method, path: P::path(), access, operation: P::operation() });
     }
 
     /// The router, which answers everything else with a problem.
     pub fn into_router(self) -> Router {
-        let document = openapi::document(self.paths);
+        let document = openapi::document(self.endpoints);
         self.router
             .method_not_allowed_fallback(wrong_method)
             .fallback(no_such_path)

@@ -64,3 +64,74 @@ fn reason(body: &[u8]) -> Result<String, Problem> {
     }
     Ok(reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Harness;
+    use oncefold_core::Reason;
+    use oncefold_core::store::StoreError;
+    use oncefold_testkit::fakes::Fault;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_dead_letter_is_given_up_with_a_reason() {
+        let harness = Harness::start();
+        let id = harness.dead("shop", "d", Reason::MissingKey).await;
+        let path = format!("/api/v1/dead-letters/{id}/discard");
+        let reply = harness.post(&path, r#"{"reason":"a test order, see ticket 7"}"#).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["status"]), (200, &json!("discarded")));
+        assert_eq!(harness.store.audit(), [format!("otto discards {id}: a test order, see ticket 7")]);
+        let problem = harness.post(&path, r#"{"reason":"again"}"#).await.problem(409, "wrong-status");
+        assert_eq!(problem["event_status"], "discarded");
+        // A person may still change their mind.
+        assert_eq!(harness.post(&format!("/api/v1/events/{id}/replay"), "").await.status, 202);
+    }
+
+    #[tokio::test]
+    async fn only_the_dead_are_given_up() {
+        let harness = Harness::start();
+        for id in [harness.applied("a", 0, vec![]).await, harness.retrying("r").await] {
+            let path = format!("/api/v1/dead-letters/{id}/discard");
+            harness.post(&path, r#"{"reason":"x"}"#).await.problem(409, "wrong-status");
+        }
+        let path = "/api/v1/dead-letters/019b7d2f-0000-7000-8000-000000000000/discard";
+        harness.post(path, r#"{"reason":"x"}"#).await.problem(404, "not-found");
+    }
+
+    #[tokio::test]
+    async fn a_reason_is_asked_for() {
+        let harness = Harness::start();
+        let id = harness.dead("shop", "d", Reason::MissingKey).await;
+        let path = format!("/api/v1/dead-letters/{id}/discard");
+        for body in
+            ["", "{}", "reason", "[]", r#"{"reason":null}"#, r#"{"reason":7}"#, r#"{"reason":"x","dry_run":true}"#]
+        {
+            harness.post(&path, body).await.problem(400, "bad-body");
+        }
+        let long = format!("{}é", "x".repeat(499));
+        for reason in ["", " \n\t ", "a\0b", "\u{1b}[2J", &long] {
+            let problem =
+                harness.post(&path, &json!({"reason": reason}).to_string()).await.problem(400, "bad-parameter");
+            assert_eq!(problem["parameter"], "reason");
+        }
+        assert_eq!(harness.store.calls("discard"), 0);
+        let longest = json!({"reason": format!("{}é", "x".repeat(498))}).to_string();
+        assert_eq!(harness.post(&path, &longest).await.status, 200);
+    }
+
+    #[tokio::test]
+    async fn it_is_told_as_done_though_the_event_cannot_be_read_again() {
+        let harness = Harness::start();
+        let id = harness.dead("shop", "d", Reason::BadKey).await;
+        harness.store.with_faults(|faults| {
+            let mut discarded = false;
+            faults.hook = Some(Box::new(move |call| {
+                discarded |= call == "discard";
+                let reading = discarded && call == "event";
+                reading.then(|| Fault::Before(StoreError::Unavailable("gone".to_owned())))
+            }));
+        });
+        let reply = harness.post(&format!("/api/v1/dead-letters/{id}/discard"), r#"{"reason":"x"}"#).await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["status"]), (200, &json!("discarded")));
+    }
+}

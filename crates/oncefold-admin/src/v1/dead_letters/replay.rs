@@ -35,3 +35,34 @@ pub async fn handle(
     }
     put_back(&api, actor, event).await
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Harness;
+    use oncefold_core::Reason;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_dead_letter_goes_back() {
+        let harness = Harness::start();
+        let id = harness.dead("shop", "d", Reason::MissingKey).await;
+        let path = format!("/api/v1/dead-letters/{id}/replay");
+        harness.post(&path, r#"{"rate_per_second":1}"#).await.problem(400, "bad-body");
+        let reply = harness.post(&path, "").await;
+        assert_eq!((reply.status.as_u16(), &reply.json()["status"]), (202, &json!("queued")));
+        assert_eq!(harness.store.audit(), [format!("otto replays {id}")]);
+        assert_eq!(harness.api.metrics.replayed.with_label_values(&["shop"]).get(), 1);
+        let problem = harness.post(&path, "").await.problem(409, "wrong-status");
+        assert_eq!(problem["event_status"], "queued");
+    }
+
+    /// Who replays dead letters does not mean to replay what was applied meanwhile.
+    #[tokio::test]
+    async fn what_is_not_dead_stays_where_it_is() {
+        let harness = Harness::start();
+        let id = harness.applied("a", 0, vec![]).await;
+        let problem = harness.post(&format!("/api/v1/dead-letters/{id}/replay"), "").await.problem(409, "wrong-status");
+        assert_eq!(problem["event_status"], "applied");
+        assert!(harness.store.audit().is_empty());
+    }
+}

@@ -62,3 +62,72 @@ pub async fn put_back(api: &Api, actor: Actor, event: EventRecord) -> Result<Res
     };
     Ok((StatusCode::ACCEPTED, Json(present::event(&shown))).into_response())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Harness;
+    use oncefold_core::Reason;
+    use oncefold_core::store::StoreError;
+    use oncefold_testkit::fakes::Fault;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_settled_or_dead_event_goes_back_once() {
+        let harness = Harness::start();
+        let (applied, dead) = (harness.applied("a", 0, vec![]).await, harness.dead("other", "d", Reason::BadKey).await);
+        for id in [applied, dead] {
+            let path = format!("/api/v1/events/{id}/replay");
+            let reply = harness.post(&path, "").await;
+            let shown = reply.json();
+            assert_eq!(reply.status, 202, "{shown}");
+            assert_eq!((&shown["id"], &shown["status"]), (&json!(id), &json!("queued")));
+            assert_eq!((&shown["error"], &shown["settled_at"]), (&json!(null), &json!(null)));
+            let problem = harness.post(&path, "").await.problem(409, "wrong-status");
+            assert_eq!(problem["event_status"], "queued");
+            assert!(problem["detail"].as_str().unwrap().contains("queued"));
+        }
+        let expected = vec![format!("otto replays {applied}"), format!("otto replays {dead}")];
+        assert_eq!(harness.store.audit(), expected);
+        for source in ["shop", "other"] {
+            assert_eq!(harness.api.metrics.replayed.with_label_values(&[source]).get(), 1, "{source}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_retrying_event_is_on_its_way_already() {
+        let harness = Harness::start();
+        let id = harness.retrying("r").await;
+        let problem = harness.post(&format!("/api/v1/events/{id}/replay"), "").await.problem(409, "wrong-status");
+        assert_eq!(problem["event_status"], "retrying");
+    }
+
+    #[tokio::test]
+    async fn a_body_is_refused_before_anything_is_done() {
+        let harness = Harness::start();
+        let id = harness.applied("a", 0, vec![]).await;
+        let path = format!("/api/v1/events/{id}/replay");
+        for body in [r#"{"dry_run":true}"#, "null", "x", "{} {}"] {
+            harness.post(&path, body).await.problem(400, "bad-body");
+        }
+        assert!(harness.store.audit().is_empty());
+        assert_eq!(harness.post(&path, " {}\n").await.status, 202);
+    }
+
+    /// Otherwise the caller would try again, and be told 409 for what succeeded.
+    #[tokio::test]
+    async fn it_is_told_as_done_though_the_event_cannot_be_read_again() {
+        let harness = Harness::start();
+        let id = harness.dead("shop", "d", Reason::BadKey).await;
+        harness.store.with_faults(|faults| {
+            let mut replayed = false;
+            faults.hook = Some(Box::new(move |call| {
+                replayed |= call == "replay";
+                let reading = replayed && call == "event";
+                reading.then(|| Fault::Before(StoreError::Unavailable("gone".to_owned())))
+            }));
+        });
+        let reply = harness.post(&format!("/api/v1/events/{id}/replay"), "").await;
+        assert_eq!(reply.status, 202);
+        assert_eq!((&reply.json()["status"], &reply.json()["error"]), (&json!("queued"), &json!(null)));
+    }
+}

@@ -1,12 +1,14 @@
 use super::get::Document;
 use crate::auth::{Access, Role};
+use crate::routes::Endpoint;
 use crate::schema;
+use http::Method;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Ref, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Paths, RefOr};
+use utoipa::openapi::{Content, HttpMethod, RefOr};
 
 const SCHEME: &str = "token";
 
@@ -37,9 +39,12 @@ const SCHEME: &str = "token";
 struct Frame;
 
 /// The whole document.
-pub fn document(paths: Paths) -> Document {
+pub fn document(endpoints: Vec<Endpoint>) -> Document {
     let mut document = Frame::openapi();
-    document.paths = paths;
+    for Endpoint { method, path, access, operation } in endpoints {
+        let method = if method == Method::POST { HttpMethod::Post } else { HttpMethod::Get };
+        document.paths.add_path_operation(path, vec![method], documented(operation, access));
+    }
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token of [admin] tokens"));
     document
         .components
@@ -50,7 +55,7 @@ pub fn document(paths: Paths) -> Document {
 }
 
 /// An operation with what its access implies: its security and problems, and the key of a change.
-pub fn documented(mut operation: Operation, access: Access) -> Operation {
+fn documented(mut operation: Operation, access: Access) -> Operation {
     let mut problems = vec![];
     if let Access::AtLeast(role) = access {
         operation.security = Some(vec![SecurityRequirement::new::<_, [&str; 0], &str>(SCHEME, [])]);

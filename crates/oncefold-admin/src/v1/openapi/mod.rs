@@ -3,4 +3,4 @@
 mod document;
 pub mod get;
 
-pub use document::{document, documented};
+pub use document::document;

@@ -48,3 +48,40 @@ async fn depths(api: &Api, sources: &[SourceName]) -> BTreeMap<SourceName, u64> 
     };
     depths.into_iter().filter_map(of_source).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Harness;
+    use oncefold_core::Reason;
+    use oncefold_core::queue::{Publisher as _, QueueAdmin as _};
+    use oncefold_testkit::builders::{message, source};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// `shop` is configured; `old` is known from before; the queue tells how many events wait.
+    #[tokio::test]
+    async fn known_and_configured_sources_are_listed() {
+        let harness = Harness::start();
+        let fresh = harness.get("/api/v1/sources").await.json();
+        let shop = json!({"name": "shop", "first_seen_at": null, "configured": true, "queue_depth": 0});
+        assert_eq!(fresh["items"][0]["name"], "shop");
+        assert_eq!(fresh["items"][0]["first_seen_at"], json!(null));
+
+        harness.queue.declare(&[source("shop"), source("old")]).await.unwrap();
+        assert_eq!(harness.get("/api/v1/sources").await.json()["items"], json!([shop]));
+        harness.dead("old", "a", Reason::BadId).await;
+        harness.applied("b", 0, vec![]).await;
+        for event_id in ["x", "y"] {
+            harness.queue.publish(Arc::new(message("shop", event_id, "").build())).await.unwrap();
+        }
+        let reply = harness.get("/api/v1/sources").await;
+        let seen = "2026-01-02T03:04:05.000000Z";
+        let expected = json!({"items": [
+            {"name": "old", "first_seen_at": seen, "configured": false, "queue_depth": 0},
+            {"name": "shop", "first_seen_at": seen, "configured": true, "queue_depth": 2},
+        ], "next_cursor": null});
+        assert_eq!(reply.json(), expected);
+        harness.queue.set_away(true);
+        assert_eq!(harness.get("/api/v1/sources").await.json()["items"][1]["queue_depth"], json!(null));
+    }
+}
