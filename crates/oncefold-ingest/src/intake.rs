@@ -214,7 +214,7 @@ impl Tally {
         self.ends_as = None;
         let (outcome, detail) = match kept {
             Kept::InQueue => (Outcome::Accepted, None),
-            Kept::InSpool(error) => (Outcome::Spooled, Some(report::excerpt(&error.to_string()))),
+            Kept::InSpool(error) => (Outcome::Spooled, Some(report::detail(error))),
         };
         self.count(outcome);
         let name = source.settings.model.name.as_str();

@@ -60,7 +60,7 @@ pub(crate) fn refused(source: &str, budget: &LineBudget, refusal: &Refusal, trac
         return;
     }
     let (outcome, reason) = (refusal.outcome().as_str(), refusal.reason());
-    let detail: String = refusal.to_string().chars().take(DETAIL_CHARS_MAX).collect();
+    let detail = detail(refusal);
     let name = name.map(excerpt);
     let name = name.as_deref();
     if matches!(refusal, Refusal::Unavailable(..) | Refusal::CutOff) {
@@ -70,8 +70,13 @@ pub(crate) fn refused(source: &str, budget: &LineBudget, refusal: &Refusal, trac
     }
 }
 
+/// An error's text, cut.
+pub(crate) fn detail(error: &impl std::error::Error) -> String {
+    error.to_string().chars().take(DETAIL_CHARS_MAX).collect()
+}
+
 /// A short, escaped piece of what somebody sent.
-pub(crate) fn excerpt(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     let mut shown: String = text.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(NAME_CHARS_MAX).is_some() {
         shown.push('…');
