@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use anyhow::Context as _;
 use oncefold_config::{Config, QueueUrl, StoreUrl};
 use oncefold_core::queue::Queue;
-use oncefold_core::store::{Probe as _, SpoolStore, Store, StoreError};
+use oncefold_core::store::{SpoolStore, Store, StoreError};
 use oncefold_postgres::PostgresStore;
 use oncefold_rabbitmq::{RabbitQueue, RabbitSettings};
 use oncefold_sqlite::SqliteBackend;
@@ -98,11 +98,10 @@ impl Database {
     /// # Errors
     /// When the schema is behind or ahead (a config failure), or the database stays away.
     pub async fn require_schema(&self) -> Result<(), Failure> {
-        self.wait().await?;
         if let Self::Sqlite(_) = self {
             self.migrate().await.context("the database file cannot be brought up to date")?;
         }
-        let pending = self.pending_migrations().await.context("the schema's state cannot be read")?;
+        let pending = self.wait().await?;
         if pending.is_empty() {
             return Ok(());
         }
@@ -110,21 +109,24 @@ impl Database {
         Err(Failure::config(format!("the database schema is not this binary's ({list}): run `oncefold migrate`")))
     }
 
-    async fn wait(&self) -> Result<(), Failure> {
+    /// Waits for a database that is away; then tells what is pending.
+    async fn wait(&self) -> Result<Vec<String>, Failure> {
         let deadline = tokio::time::Instant::now() + DATABASE_WAIT_MAX;
-        let store = self.store();
         let mut told = false;
-        while let Err(e) = store.ping().await {
+        loop {
+            let error = match self.pending_migrations().await {
+                Ok(pending) => return Ok(pending),
+                Err(error) => error,
+            };
             if tokio::time::Instant::now() > deadline {
-                return Err(Failure::Run(anyhow::Error::new(e).context("the database stays away")));
+                return Err(Failure::Run(anyhow::Error::new(error).context("the database stays away")));
             }
             if !told {
-                tracing::warn!(error = %e, "waiting for the database");
+                tracing::warn!(%error, "waiting for the database");
                 told = true;
             }
             tokio::time::sleep(DATABASE_POLL).await;
         }
-        Ok(())
     }
 }
 

@@ -76,23 +76,17 @@ impl Lifecycle {
             Some(error) => tracing::error!(error = format!("{error:#}"), "stopping: a task died"),
         }
         self.tokens.soft.cancel();
-        let hard = self.tokens.hard.clone();
-        let stopping = async {
-            while let Some(ended) = self.tasks.join_next().await {
-                keep_first(&mut failure, ended);
-            }
-        };
-        tokio::pin!(stopping);
+        let stopping = drain(&mut self.tasks, &mut failure);
         let in_time = tokio::select! {
-            () = &mut stopping => true,
+            () = stopping => true,
             _ = terminate.recv() => false,
             _ = interrupt.recv() => false,
             () = tokio::time::sleep(SOFT_STOP_MAX) => false,
         };
         if !in_time {
             tracing::warn!("stopping now: what is in hand is dropped and comes again");
-            hard.cancel();
-            let _ = tokio::time::timeout(HARD_STOP_MAX, stopping).await;
+            self.tokens.hard.cancel();
+            let _ = tokio::time::timeout(HARD_STOP_MAX, drain(&mut self.tasks, &mut failure)).await;
         }
         failure.map_or_else(|| Ok(()), |error| Err(Failure::Run(error)))
     }
@@ -106,6 +100,13 @@ fn unasked(ended: Option<Joined>) -> anyhow::Error {
         Some(Ok((name, Ok(())))) => anyhow!("{name} ended without being asked to"),
         Some(Ok((name, Err(error)))) => error.context(format!("{name} failed")),
         Some(Err(panic)) => anyhow!("a task died: {panic}"),
+    }
+}
+
+/// Waits until every task has ended.
+async fn drain(tasks: &mut JoinSet<(&'static str, anyhow::Result<()>)>, failure: &mut Option<anyhow::Error>) {
+    while let Some(ended) = tasks.join_next().await {
+        keep_first(failure, ended);
     }
 }
 

@@ -43,15 +43,12 @@ async fn database_problem(config: &Config) -> Option<String> {
         Ok(database) => database,
         Err(e) => return Some(format!("store.url: {e}")),
     };
-    if let Err(e) = database.store().ping().await {
-        return Some(format!("store.url: {e}; check that it runs, and user, password and database name"));
-    }
     let problem = match database.pending_migrations().await {
         Ok(pending) if pending.is_empty() => None,
         Ok(pending) => {
             Some(format!("store: the schema is not this binary's ({}); run `oncefold migrate`", pending.join(", ")))
         }
-        Err(e) => Some(format!("store: {e}")),
+        Err(e) => Some(format!("store.url: {e}; check that it runs, and user, password and database name")),
     };
     database.close().await;
     problem

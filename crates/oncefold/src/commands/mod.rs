@@ -25,10 +25,12 @@ use std::future::Future;
 pub fn dispatch(cli: Cli) -> Result<Ended, Failure> {
     let config = cli.config.as_deref();
     match cli.command {
-        Command::Serve(args) => logged(serve::run(&args, config)),
-        Command::Ingest => logged(roles::ingest(config)),
-        Command::Worker(args) => logged(roles::worker(&args, config)),
-        Command::Admin => logged(roles::admin(config)),
+        // The demo's own tables are what is to be read.
+        Command::Serve(args) if args.demo => logged(Some("error"), serve::run(&args, config)),
+        Command::Serve(args) => logged(None, serve::run(&args, config)),
+        Command::Ingest => logged(None, roles::ingest(config)),
+        Command::Worker(args) => logged(None, roles::worker(&args, config)),
+        Command::Admin => logged(None, roles::admin(config)),
         Command::Migrate(args) => block_on(migrate::run(&args, config, cli.json)),
         Command::Check => block_on(check::run(config, cli.json)),
         Command::Send(args) => send::run(&args, config, cli.json),
@@ -43,9 +45,9 @@ pub fn dispatch(cli: Cli) -> Result<Ended, Failure> {
 }
 
 /// Runs a role: with logs, which are written out before the process ends.
-fn logged(role: impl Future<Output = Result<Ended, Failure>>) -> Result<Ended, Failure> {
-    let _guard =
-        oncefold_telemetry::logs::start(crate::settings::env("ONCEFOLD_LOG").as_deref()).map_err(Failure::config)?;
+fn logged(filter: Option<&str>, role: impl Future<Output = Result<Ended, Failure>>) -> Result<Ended, Failure> {
+    let asked = crate::settings::env("ONCEFOLD_LOG");
+    let _guard = oncefold_telemetry::logs::start(asked.as_deref().or(filter)).map_err(Failure::config)?;
     block_on(role)
 }
 

@@ -50,8 +50,8 @@ async fn open(role: &str, config: Option<&Path>) -> Result<Process, Failure> {
 
 /// Intake must start while the database is away: it then has the broker. A schema that is there must fit.
 async fn require_schema_if_there(database: &Database) -> Result<(), Failure> {
-    match database.store().ping().await {
-        Ok(()) => database.require_schema().await,
+    match database.pending_migrations().await {
+        Ok(_) => database.require_schema().await,
         Err(e) => {
             tracing::warn!(error = %e, "the database is away: starting with the broker alone");
             Ok(())

@@ -6,7 +6,7 @@ mod traffic;
 
 pub use deliver::{Answers, deliver};
 pub use report::{Report, observe};
-pub use traffic::{Expected, Kind, Traffic};
+pub use traffic::{Expected, Kind, Traffic, shuffle};
 
 /// The config of `serve` without a config file, and of the demo: a source `demo` as storekit sends through Svix.
 pub const CONFIG: &str = include_str!("../../../../docs/samples/demo.toml");

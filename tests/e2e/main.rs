@@ -1,0 +1,6 @@
+//! End-to-end tests over real processes, on both backends. `./scripts/test` starts what they need.
+
+#![allow(clippy::disallowed_methods, missing_docs, reason = "tests are outside: they read the real clock")]
+
+mod flood;
+mod first_look;
