@@ -10,7 +10,7 @@ use oncefold_core::id::EventUuid;
 use oncefold_core::json::without_nul;
 use oncefold_core::store::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, StoreError};
 use oncefold_core::time::Timestamp;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Postgres, Transaction};
 
 #[async_trait]
 impl ActStore for PostgresStore {
@@ -18,11 +18,11 @@ impl ActStore for PostgresStore {
         let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
         let before = match locked_status(&mut transaction, replay.id).await? {
             Some((before, stored_at)) if before.takes_replay() => (before, stored_at),
-            Some((before, _)) => return Ok(Err(Refusal::WrongStatus(before))),
-            None => return Ok(Err(Refusal::NotFound)),
+            Some((before, _)) => return refuse(transaction, Refusal::WrongStatus(before)).await,
+            None => return refuse(transaction, Refusal::NotFound).await,
         };
         if !hold(&mut transaction, replay.id, before).await.map_err(|e| store_error(&e))? {
-            return Ok(Err(Refusal::BodyGone));
+            return refuse(transaction, Refusal::BodyGone).await;
         }
         sqlx::query!(
             "UPDATE events SET status = 'queued', generation = generation + 1, lease_until_us = $2, settled_at_us = NULL,
@@ -44,8 +44,8 @@ impl ActStore for PostgresStore {
         let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
         match locked_status(&mut transaction, discard.id).await? {
             Some((before, _)) if before.takes_discard() => {}
-            Some((before, _)) => return Ok(Err(Refusal::WrongStatus(before))),
-            None => return Ok(Err(Refusal::NotFound)),
+            Some((before, _)) => return refuse(transaction, Refusal::WrongStatus(before)).await,
+            None => return refuse(transaction, Refusal::NotFound).await,
         }
         sqlx::query!(
             "UPDATE events SET status = 'discarded', dead_at_us = NULL, settled_at_us = $2, stored_at_us = $2,
@@ -115,6 +115,13 @@ impl ActStore for PostgresStore {
         };
         done.map(|_| ()).map_err(|e| store_error(&e))
     }
+}
+
+/// Ends the transaction here and now: one that is only dropped holds its lock a little longer, and the scheduler would
+/// skip the event.
+async fn refuse(transaction: Transaction<'_, Postgres>, refusal: Refusal) -> Result<Result<(), Refusal>, StoreError> {
+    transaction.rollback().await.map_err(|e| store_error(&e))?;
+    Ok(Err(refusal))
 }
 
 /// What is known of a key that was taken before.

@@ -49,9 +49,15 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Unavailable`] where the URL is none; its text does not repeat the URL, which may hold a password.
     pub fn connect_lazy(url: &str, max_connections: u32) -> Result<Self, StoreError> {
-        let options: PgConnectOptions = url
-            .parse()
-            .map_err(|_| StoreError::Unavailable("the store's URL is not one of PostgreSQL's; write postgres://user:password@host:port/database, special characters percent-encoded".into()))?;
+        // sqlx itself takes any scheme.
+        let ours = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+        let options = url.parse::<PgConnectOptions>().ok().filter(|_| ours).ok_or_else(|| {
+            StoreError::Unavailable(
+                "the store's URL is not one of PostgreSQL's; write postgres://user:password@host:port/database, special \
+                 characters percent-encoded"
+                    .to_owned(),
+            )
+        })?;
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)

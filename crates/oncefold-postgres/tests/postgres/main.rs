@@ -1,0 +1,10 @@
+//! The store suite on PostgreSQL, and what only PostgreSQL has. `ONCEFOLD_TEST_POSTGRES_URL` names a server on which
+//! databases may be created (`scripts/services env`).
+
+mod database;
+mod only_here;
+
+use database::Databases;
+
+oncefold_testkit::store_suite!(Databases::start().await);
+oncefold_testkit::spool_suite!(Databases::start().await);
