@@ -46,19 +46,14 @@ pub(crate) fn named(node: &Node<'_>) -> Option<&'static Preset> {
     node.choice(&choices).and_then(preset)
 }
 
-/// Keys of a preset's text that are examples for pasting, or are taken only when asked for.
-const NOT_INHERITED: &str = "secrets";
-
 /// What the user wrote, and beside it what the preset says; all of the preset stands where it is named. Tables are
 /// taken together key by key, `projections` one after the other; a scheme of the user's own drops the preset's.
+/// (Its `secrets` are an example for pasting: a source's are read from what the user wrote.)
 pub(crate) fn merged<'a>(own: &DeTable<'a>, preset: &Preset, named: &Node<'a>) -> DeTable<'a> {
     let mut merged = own.clone();
     let at = named.place.offset.unwrap_or(0);
     for (key, mut value) in shipped(preset) {
         let key = key.into_inner();
-        if key == NOT_INHERITED {
-            continue;
-        }
         stand_at(&mut value, at);
         let Some(existing) = merged.get_mut(key.as_ref()) else {
             merged.insert(Spanned::new(at..at, key), value);

@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
 
     /// Records a text that is not TOML.
     pub fn syntax(&self, error: &toml::de::Error) {
-        let offset = error.span().map_or(self.text.len(), |span| span.start.min(self.text.len()));
+        let offset = self.text.floor_char_boundary(error.span().map_or(self.text.len(), |span| span.start));
         let place = Place { path: String::new(), offset: Some(offset) };
         let (key, mut problem) = self.located(&place, error.message().to_owned(), "mend the TOML there".to_owned());
         let line_start = self.text[..offset].rfind('\n').map_or(0, |at| at + 1);

@@ -306,3 +306,17 @@ fn the_file_itself_may_be_what_is_wrong() {
     let found = Config::load(Some(path), &env(&[])).unwrap_err();
     assert!(found.to_string().starts_with("/no/such/oncefold.toml: cannot be read: "), "{found}");
 }
+
+/// Whatever a file holds, it is answered: every byte of a config cut out, and every odd character put in.
+#[test]
+fn no_text_is_a_panic() {
+    let text = "[store]\nurl = 'é'\n[sources.x]\npreset = 'stripe'\nsecrets = ['a']\nid = { first = ['/a'] }\n\
+        [[sources.x.projections]]\non = ['*']\nversion = [{ at = '/ü', zone = 'UTC' }]\nrank = { at = '/s' }\n";
+    for (at, _) in text.char_indices() {
+        let _ = load(&text[..at]);
+        let _ = load(&format!("{}{}", &text[..at], text[at..].chars().skip(1).collect::<String>()));
+        for odd in ["\u{feff}", "\0", "ž", "\"\"\"", "[[", "= 1 =", "\r"] {
+            let _ = load(&format!("{}{odd}{}", &text[..at], &text[at..]));
+        }
+    }
+}

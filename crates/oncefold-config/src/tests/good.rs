@@ -56,6 +56,23 @@ fn variables_override_the_file_and_what_it_refers_to() {
 }
 
 #[test]
+fn durations_and_sizes() {
+    let text = "[ingest]\nmax_body = '512KiB'\nconfirm_timeout = '150ms'\n[worker]\nbatch = 7\nprefetch = 7\nlinger = '0s'\n\
+        [retry]\nbase = '15m'\ncap = '1d'\n[retention]\nids = '96h'\n";
+    let Loaded { config, warnings } = load(text).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!((config.ingest.max_body, config.ingest.confirm_timeout), (524_288, Duration::from_millis(150)));
+    assert_eq!(config.worker.linger, Duration::ZERO);
+    assert_eq!((config.retry.base, config.retry.cap), (Duration::from_secs(900), Duration::from_secs(86_400)));
+    // Bodies that are not spoken of are never kept longer than ids.
+    assert_eq!(
+        (config.retention.ids, config.retention.bodies),
+        (Duration::from_secs(345_600), Duration::from_secs(345_600))
+    );
+    assert_eq!(load("ingest.max_body = 2048").unwrap().config.ingest.max_body, 2048);
+}
+
+#[test]
 fn sqlite_paths() {
     for (url, path) in
         [("sqlite://a/b.db", "a/b.db"), ("sqlite:///var/o.db", "/var/o.db"), ("sqlite://a%20b%25.db", "a b%.db")]

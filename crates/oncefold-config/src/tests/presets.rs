@@ -70,6 +70,8 @@ fn presets_verify_as_the_vectors_want() {
     assert_eq!(source("storekit").scheme, svix);
     let webhook = StandardWebhooks { headers: HeaderFamily::Webhook, ..StandardWebhooks::default() };
     assert_eq!(source("standard-webhooks").scheme, Scheme::StandardWebhooks(webhook));
+    let bare = format!("[sources.x]\nsecrets = ['{SVIX_SECRET}']\nverify = {{ scheme = 'standard-webhooks' }}");
+    assert_eq!(load(&bare).unwrap().config.sources[0].scheme, Scheme::StandardWebhooks(webhook));
     assert_eq!(source("stripe").scheme, Scheme::Stripe(StripeScheme::default()));
 }
 
