@@ -61,9 +61,7 @@ pub(crate) async fn dial(uri: &AMQPUri, role: &str, limit: Duration) -> Result<C
                 }
                 match uri.scheme {
                     AMQPScheme::AMQP => Ok(stream),
-                    AMQPScheme::AMQPS => {
-                        stream.into_tls(&uri.authority.host, OwnedTLSConfig::default().as_ref()).await
-                    }
+                    AMQPScheme::AMQPS => stream.into_tls(&uri.authority.host, OwnedTLSConfig::default().as_ref()).await,
                 }
             };
             timeout(limit, open)
@@ -93,7 +91,9 @@ mod tests {
 
     fn client_threads() -> usize {
         let tasks = fs::read_dir("/proc/self/task").expect("Linux").flatten();
-        tasks.filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("lapin"))).count()
+        tasks
+            .filter(|task| fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.starts_with("lapin")))
+            .count()
     }
 
     /// A frozen broker accepts (its kernel does) and says nothing. Each try must leave neither a thread nor a socket.
@@ -112,7 +112,10 @@ mod tests {
         }
         for mut socket in sockets {
             let mut sent = Vec::new();
-            timeout(Duration::from_secs(10), socket.read_to_end(&mut sent)).await.expect("the socket was closed").unwrap();
+            timeout(Duration::from_secs(10), socket.read_to_end(&mut sent))
+                .await
+                .expect("the socket was closed")
+                .unwrap();
         }
         let deadline = Instant::now() + Duration::from_secs(10);
         while client_threads() > 0 {

@@ -42,7 +42,11 @@ impl Consuming {
         topology::declare(&*self.connection()?, std::iter::once(QueueName::Dead).chain(queues)).await
     }
 
-    pub(crate) async fn subscribe(&self, queue: QueueName, prefetch: Prefetch) -> Result<RabbitSubscription, QueueError> {
+    pub(crate) async fn subscribe(
+        &self,
+        queue: QueueName,
+        prefetch: Prefetch,
+    ) -> Result<RabbitSubscription, QueueError> {
         let connection = self.connection()?;
         if let QueueName::Work(source) = &queue {
             self.topology.remember([source]);

@@ -160,7 +160,11 @@ impl Lane {
         if let Some(why) = broken {
             return Err(why);
         }
-        if confirmed > 0 { self.health.confirmed(confirmed) } else { self.health.heard() }
+        if confirmed > 0 {
+            self.health.confirmed(confirmed)
+        } else {
+            self.health.heard()
+        }
         Ok(())
     }
 

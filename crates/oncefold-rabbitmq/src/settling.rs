@@ -85,7 +85,8 @@ mod tests {
                 let fates: String =
                     (0..count).map(|n| [".", "a", "r", "x"][(case / 4u32.pow(n) % 4) as usize]).collect();
                 let gone: BTreeSet<u64> = (1..).zip(fates.chars()).filter(|(_, f)| *f == 'x').map(|(t, _)| t).collect();
-                let unsettled: BTreeMap<u64, ()> = all(count.into()).into_iter().filter(|(t, ())| !gone.contains(t)).collect();
+                let unsettled: BTreeMap<u64, ()> =
+                    all(count.into()).into_iter().filter(|(t, ())| !gone.contains(t)).collect();
                 let mut at_broker: BTreeSet<u64> = unsettled.keys().copied().collect();
                 let mut seen = vec!['.'; count as usize];
                 for step in plan(&unsettled, &settlements(&fates)) {

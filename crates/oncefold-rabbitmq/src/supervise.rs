@@ -115,7 +115,10 @@ impl Notices {
             match timeout(STATE_CHECK, self.events.next()).await {
                 Ok(Some(Event::ConnectionBlocked(why))) => return Notice::Blocked(why),
                 Ok(Some(Event::ConnectionUnblocked)) => return Notice::Unblocked,
-                Ok(Some(Event::Error(error))) => return Notice::Lost(error.to_string()),
+                // Errors of single channels are told here, too; whoever uses the channel sees to them.
+                Ok(Some(Event::Error(error))) if !self.connection.status().connected() => {
+                    return Notice::Lost(error.to_string());
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => return Notice::Lost("the client ended it".to_owned()),
                 Err(_) if self.connection.status().connected() => {}

@@ -90,10 +90,7 @@ fn arguments(queue: &QueueName) -> FieldTable {
 }
 
 /// Runs one operation with a time limit. `what` completes "could not …".
-pub(crate) async fn bounded<T>(
-    what: &str,
-    operation: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, QueueError> {
+pub(crate) async fn bounded<T>(what: &str, operation: impl Future<Output = lapin::Result<T>>) -> Result<T, QueueError> {
     bounded_by(OPERATION_TIMEOUT, what, operation).await
 }
 

@@ -14,7 +14,7 @@ mod batching;
 mod contents;
 mod letters;
 mod settling;
-mod steps;
+pub mod steps;
 
 pub use batching::{
     a_batch_comes_at_once_when_it_is_full, a_batch_ends_when_its_linger_has_passed, a_cancelled_receive_loses_nothing,

@@ -1,0 +1,8 @@
+//! The queue against a real broker (`scripts/services start`), a virtual host per test.
+
+mod broker;
+mod conformance;
+mod consuming;
+mod outages;
+mod publishing;
+mod suffering;
