@@ -205,6 +205,9 @@ impl State {
         let mut changes: Vec<&Change> = vec![];
         for (at, id) in applied {
             if let ApplyItem { prepared: Prepared { plan: Plan::Apply(theirs), .. }, .. } = &batch.items[*at] {
+                if let Some(event) = self.events.get_mut(id) {
+                    event.record.changes.clear();
+                }
                 owners.extend(theirs.iter().map(|_| (*at, *id)));
                 changes.extend(theirs);
             }
@@ -243,7 +246,6 @@ impl State {
     fn keep(&mut self, change: &Change, verdict: Verdict, id: EventUuid, now: Timestamp) {
         let Some(event) = self.events.get_mut(&id) else { return };
         let at = (change.entity.to_string(), change.key.clone());
-        event.record.changes.retain(|kept| (kept.entity.as_str(), &kept.key) != (at.0.as_str(), &at.1));
         event.record.changes.push(change_record(change, verdict));
         let history = HistoryRecord {
             event: id,
@@ -253,7 +255,6 @@ impl State {
             verdict,
             at: now,
         };
-        self.history.retain(|(entity, kept)| kept.event != id || *entity != at);
         self.history.push((at, history));
     }
 }

@@ -4,7 +4,7 @@ use oncefold_core::store::{
     ClaimDue, ClaimSpooled, DutyStore, Election, Gauges, Prune, Pruned, Rule, RuleConflict, RulesStore, ScheduleStore,
     SpoolStore, Spooled, StoreError, Trial, TrialStart, TrialStore, variant_event_id,
 };
-use oncefold_core::{EventStatus, EventUuid, Message, SourceName, Timestamp};
+use oncefold_core::{EventStatus, EventUuid, Facts, Message, SourceName, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl ScheduleStore for FakeStore {
                     && event.record.status == EventStatus::Queued
                     && event.generation == *generation
                 {
-                    event.lease_until = lease_until;
+                    event.lease_until = event.lease_until.max(lease_until);
                 }
             }
             Ok(())
@@ -149,6 +149,7 @@ impl DutyStore for FakeStore {
                 if is_old && event.body.is_some() && pruned.bodies < u64::from(prune.limit) {
                     event.body = None;
                     event.record.changes.clear();
+                    event.record.facts = Facts::default();
                     let id = event.record.id;
                     state.history.retain(|(_, kept)| kept.event != id);
                     pruned.bodies += 1;

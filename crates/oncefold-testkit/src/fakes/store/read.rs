@@ -109,8 +109,10 @@ impl ReadStore for FakeStore {
             let of_entity = state.history.iter().filter(|((e, k), _)| e == entity && k == key);
             let mut found: Vec<HistoryRecord> = of_entity.map(|(_, record)| record.clone()).collect();
             found.retain(|record| before.is_none_or(|before| record.event < before));
-            found.sort_by_key(|record| std::cmp::Reverse(record.event));
-            found.truncate(limit as usize);
+            found.sort_by_key(|record| std::cmp::Reverse((record.event, record.at)));
+            // The cursor is an event: a page does not end amid the changes of one.
+            let last = found.get((limit as usize).saturating_sub(1)).map(|record| record.event);
+            found.retain(|record| last.is_none_or(|last| record.event >= last));
             Ok(found)
         })
     }
