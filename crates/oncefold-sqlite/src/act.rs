@@ -80,7 +80,8 @@ async fn discard_event(conn: &mut SqliteConnection, request: &Discard) -> Result
     }
     let (id, now) = (&request.id.as_bytes()[..], request.now.as_micros());
     sqlx::query!(
-        "UPDATE events SET status = 'discarded', dead_at_us = NULL, settled_at_us = ?2, stored_at_us = ?2
+        "UPDATE events SET status = 'discarded', dead_at_us = NULL, settled_at_us = ?2, stored_at_us = ?2,
+                reason = NULL, message = NULL
          WHERE id = ?1",
         id,
         now

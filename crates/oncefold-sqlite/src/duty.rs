@@ -109,7 +109,8 @@ async fn forget_events(conn: &mut SqliteConnection, before: Timestamp, limit: i6
     let deleted = sqlx::query!(
         "DELETE FROM events WHERE id IN
              (SELECT id FROM events
-              WHERE id < ?1 AND status IN ('applied', 'ignored', 'discarded') AND settled_at_us < ?2 LIMIT ?3)",
+              WHERE id < ?1 AND status IN ('applied', 'ignored', 'discarded') AND settled_at_us < ?2
+              ORDER BY id LIMIT ?3)",
         highest,
         before,
         limit

@@ -13,9 +13,12 @@ use std::time::Duration;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that read: API, duties and subscriptions share them.
 const READERS_MAX: u32 = 4;
-/// Pages of the write-ahead log after which its content moves into the file: 4 x SQLite's default, since each such
-/// move syncs twice.
-const CHECKPOINT_PAGES: &str = "4000";
+/// Pages of the write-ahead log after which its content moves into the file: 32 MiB. Pages of indexes are written again
+/// by every batch; the more batches pass between two such moves, the fewer bytes go to disk (measured: 28 KB an event
+/// at SQLite's default of 1000 pages, 22 at 4000, 19 at 16000).
+const CHECKPOINT_PAGES: &str = "8000";
+/// What the writer keeps of the file in memory (negative: KiB), so that indexes are not read again by every batch.
+const CACHE_KIB: &str = "-32000";
 
 impl SqliteBackend {
     /// Opens the file, which is created where it is missing; starts the writer on the present tokio runtime.
@@ -29,6 +32,7 @@ impl SqliteBackend {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
+            .pragma("cache_size", CACHE_KIB)
             .pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
         let conn = writing.connect().await.map_err(store_error)?;
         let readers = SqlitePoolOptions::new()

@@ -17,14 +17,13 @@ impl SqliteBackend {
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let ahead: Vec<String> = self.steps().await?.into_iter().filter(|step| !step.applies).map(|s| s.name).collect();
         if !ahead.is_empty() {
-            let text = format!("the schema is not this binary's ({}): use the newer binary", ahead.join(", "));
-            return Err(StoreError::Unavailable(text));
+            return Err(StoreError::Unavailable(ahead.join("; ")));
         }
         self.writer.run_bare((), |conn, ()| Box::pin(migrate(conn))).await
     }
 
-    /// What stands between the schema and this binary: migrations that are not applied yet, and applied ones that
-    /// this binary does not know, or knows otherwise. None: they fit.
+    /// What keeps this binary from working on the schema, a sentence each: migrations that are not applied, that it
+    /// does not know, or that were changed. None: all is well.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -46,16 +45,24 @@ impl SqliteBackend {
         let mut applied: BTreeMap<i64, _> = applied.into_iter().map(|m| (m.version, m.checksum)).collect();
         let mut steps = Vec::new();
         for known in MIGRATOR.iter() {
-            let name = format!("{:04}_{}", known.version, known.description.replace(' ', "_"));
+            let name = format!("{:04} {}", known.version, known.description);
             match applied.remove(&known.version) {
-                None => steps.push(Step { name: format!("{name}: not applied yet"), applies: true }),
+                None => steps.push(Step {
+                    name: format!("migration {name} is not applied: run `oncefold migrate`"),
+                    applies: true,
+                }),
                 Some(checksum) if checksum != known.checksum => {
-                    steps.push(Step { name: format!("{name}: applied with another content"), applies: false });
+                    steps.push(Step {
+                        name: format!("migration {name} was applied in another form than this binary has"),
+                        applies: false,
+                    });
                 }
                 Some(_) => {}
             }
         }
-        let unknown = applied.keys().map(|version| format!("{version:04}: applied by a newer binary"));
+        let unknown = applied.keys().map(|version| {
+            format!("the database has migration {version:04}, which this binary does not know: use a newer binary")
+        });
         steps.extend(unknown.map(|name| Step { name, applies: false }));
         Ok(steps)
     }

@@ -57,7 +57,8 @@ async fn begin(conn: &mut SqliteConnection, trial: &Trial) -> Result<TrialStart,
     }
     let marked = sqlx::query!(
         "INSERT INTO trials (id, generation, holder, started_at_us, lease_until_us) VALUES (?, ?, ?, ?, ?)
-         ON CONFLICT (id, generation) DO UPDATE SET lease_until_us = excluded.lease_until_us
+         ON CONFLICT (id, generation) DO UPDATE
+         SET started_at_us = excluded.started_at_us, lease_until_us = excluded.lease_until_us
          WHERE trials.holder = excluded.holder",
         id,
         trial.generation,

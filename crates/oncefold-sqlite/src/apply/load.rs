@@ -30,12 +30,11 @@ struct Row {
     has_failed: i64,
 }
 
-/// Every event that the rules of claiming may ask for: by id where we put it back; else by the name it has at its
-/// source, and where that is known with other bytes, by the variant's name.
+/// Every event that the rules of claiming may ask for: by id; where it comes from outside by the name it has at its
+/// source; and where that is known with other bytes, by the variant's name.
 pub(super) async fn known_events(conn: &mut SqliteConnection, items: &[ApplyItem]) -> Result<Vec<Event>, StoreError> {
-    let returned = items.iter().map(|item| &item.message).filter(|message| message.generation > 0);
-    let ids: Vec<String> = returned.map(|message| hex::encode(message.id.as_bytes())).collect();
-    let mut known = if ids.is_empty() { Vec::new() } else { by_ids(conn, &ids).await? };
+    let ids: Vec<String> = items.iter().map(|item| hex::encode(item.message.id.as_bytes())).collect();
+    let mut known = by_ids(conn, &ids).await?;
     let arrivals: Vec<_> = items.iter().map(|item| &item.message).filter(|m| m.generation == 0).collect();
     if arrivals.is_empty() {
         return Ok(known);

@@ -95,6 +95,10 @@ impl Log {
             });
             return claimed.map_or(Claim::without_changes(Settled::Late, false), |at| self.judge(at, item, false));
         }
+        if let Some(own) = self.by_id.get(&message.id) {
+            let variant = self.entries[*own].event.event_id != message.event_id;
+            return Claim::without_changes(Settled::Late, variant);
+        }
         let mut name = (message.source.clone(), message.event_id.clone());
         let variant = self.by_name.get(&name).is_some_and(|at| self.entries[*at].event.digest != message.digest);
         if variant {
@@ -105,7 +109,6 @@ impl Log {
                 let at = self.add(arrival(message, name.1, self.now), Some(message.clone()));
                 self.judge(at, item, variant)
             }
-            Some(at) if self.entries[at].event.id == message.id => Claim::without_changes(Settled::Late, variant),
             Some(at) => Claim::without_changes(self.repeat(at), variant),
         }
     }
@@ -196,7 +199,7 @@ fn arrival(message: &Message, event_id: String, now: Timestamp) -> Event {
         id: message.id,
         source: message.source.clone(),
         event_id,
-        event_type: message.event_type.clone(),
+        event_type: None,
         status: EventStatus::Queued,
         generation: 0,
         digest: message.digest,

@@ -61,6 +61,7 @@ pub(super) async fn one(backend: &SqliteBackend, entity: &str, key: &str) -> Res
     row.map(record).transpose()
 }
 
+/// A page: the cursor is an event, so that the last event's changes are all in it.
 pub(super) async fn history(
     backend: &SqliteBackend,
     (entity, key): (&str, &str),
@@ -72,7 +73,10 @@ pub(super) async fn history(
         r#"SELECT c.event, c.source, e.type AS "event_type?", c.version, c.verdict, c.at_us AS "at_us!"
            FROM changes c LEFT JOIN events e ON e.id = c.event
            WHERE c.entity = ?1 AND c.key = ?2 AND c.event < ?3
-           ORDER BY c.event DESC, c.generation DESC, c.ordinal DESC LIMIT ?4"#,
+                 AND c.event >= (SELECT min(event) FROM (SELECT event FROM changes
+                                                         WHERE entity = ?1 AND key = ?2 AND event < ?3
+                                                         ORDER BY event DESC LIMIT ?4))
+           ORDER BY c.event DESC, c.generation DESC, c.ordinal DESC"#,
         entity,
         key,
         before,

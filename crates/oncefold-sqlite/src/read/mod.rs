@@ -73,7 +73,7 @@ impl ReadStore for SqliteBackend {
         let rows = sqlx::query!(
             r#"SELECT source AS "source!", type AS event_type, reason AS "reason!", count(*) AS "count!: i64",
                       min(received_at_us) AS "oldest!: i64", max(received_at_us) AS "newest!: i64",
-                      max(id) AS "example!: Vec<u8>"
+                      unhex(substr(max(printf('%020d', received_at_us) || hex(id)), 21)) AS "example!: Vec<u8>"
                FROM events WHERE status = 'dead'
                GROUP BY source, type, reason ORDER BY count(*) DESC, source, type, reason"#
         )

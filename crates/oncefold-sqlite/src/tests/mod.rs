@@ -1,4 +1,5 @@
 mod conformance;
+mod durability;
 mod queue;
 
 use crate::SqliteBackend;
