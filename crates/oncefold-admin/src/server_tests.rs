@@ -13,10 +13,14 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn parts(listen: &str, tokens: Vec<crate::AdminToken>) -> AdminParts {
+    parts_over(FakeStore::default(), listen, tokens)
+}
+
+fn parts_over(store: FakeStore, listen: &str, tokens: Vec<crate::AdminToken>) -> AdminParts {
     AdminParts {
         settings: AdminSettings { listen: listen.parse().unwrap(), tokens },
         configured_sources: vec![],
-        store: Arc::new(FakeStore::default()),
+        store: Arc::new(store),
         queue: None,
         clock: Arc::new(StandingClock::at_start()),
         metrics: Arc::new(Metrics::register("0").unwrap()),
@@ -31,7 +35,11 @@ struct Running {
 }
 
 async fn running() -> Running {
-    let admin = build(parts("127.0.0.1:0", tokens())).await.unwrap();
+    running_over(FakeStore::default()).await
+}
+
+async fn running_over(store: FakeStore) -> Running {
+    let admin = build(parts_over(store, "127.0.0.1:0", tokens())).await.unwrap();
     let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
     let at = admin.local_addr();
     Running { at, ended: tokio::spawn(admin.run_until_stopped(soft.clone(), hard.clone())), soft, hard }
@@ -144,4 +152,29 @@ async fn a_head_that_is_too_long_is_refused() {
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     running.hard.cancel();
     running.ends().await;
+}
+
+/// A store that does not come back holds a soft stop up, but not a hard one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_stop_does_not_wait_for_the_store() {
+    let store = FakeStore::default();
+    let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    store.with_faults(|faults| {
+        faults.hook = Some(Box::new(move |_| {
+            begun.try_send(()).ok();
+            released.recv().ok();
+            None
+        }));
+    });
+    let running = running_over(store).await;
+    let mut stream = TcpStream::connect(running.at).await.unwrap();
+    let id = "019b7d2f-0000-7000-8000-000000000000";
+    let head = get(&format!("/api/v1/events/{id}/replay"), OPERATOR, "Content-Length: 0\r\n").replace("GET", "POST");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    timeout(PATIENCE, has_begun.recv()).await.expect("the change has begun");
+    running.soft.cancel();
+    running.hard.cancel();
+    running.ends().await;
+    drop(release);
 }
