@@ -89,3 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         self.stream.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+#[path = "linger_tests.rs"]
+mod tests;
