@@ -20,6 +20,9 @@ const CHECKPOINT_PAGES: &str = "8000";
 /// What the writer keeps of the file in memory (negative: KiB), so that indexes are not read again by every batch.
 const CACHE_KIB: &str = "-32000";
 
+/// The write-ahead log is cut to this once it was emptied: one that grew because a reader stayed long does not stay.
+const LOG_BYTES_KEPT: &str = "67108864";
+
 impl SqliteBackend {
     /// Opens the file, which is created where it is missing; starts the writer on the present tokio runtime.
     /// `sqlite://relative.db` is relative to the working directory, `sqlite:///abs/path.db` is not. WAL, so that
@@ -33,7 +36,8 @@ impl SqliteBackend {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .pragma("cache_size", CACHE_KIB)
-            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+            .pragma("journal_size_limit", LOG_BYTES_KEPT);
         let conn = writing.connect().await.map_err(store_error)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)

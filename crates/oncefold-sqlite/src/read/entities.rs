@@ -20,25 +20,28 @@ struct Row {
 /// A page by (entity, key): ranges of the primary key, so that a page costs what it shows.
 pub(super) async fn page(backend: &SqliteBackend, filter: &EntityFilter) -> Result<Vec<EntityRecord>, StoreError> {
     let highest = char::MAX.to_string();
-    let (from, to) = filter.entity.as_deref().map_or(("", &highest[..]), |entity| (entity, entity));
-    let (after_entity, after_key) = filter.after.as_ref().map_or(("", ""), |(entity, key)| (entity, key));
     let prefix = filter.key_prefix.as_deref().unwrap_or_default();
+    let (first_entity, last_entity) = filter.entity.as_deref().map_or(("", &highest[..]), |entity| (entity, entity));
+    let (after_entity, after_key) = filter.after.as_ref().map_or(("", ""), |(entity, key)| (entity, key));
+    // Where the search begins: at the cursor, or at the first key that the filter lets through.
+    let first = (first_entity, if filter.entity.is_some() { prefix } else { "" });
+    let (from_entity, from_key) = first.max((after_entity, after_key));
     // The highest text with this prefix that is no longer than a key may be.
     let prefix_end = format!("{prefix}{}", highest.repeat(KEY_BYTES_MAX / highest.len() + 1));
     let limit = i64::from(filter.limit);
     let rows = sqlx::query_as!(
         Row,
         "SELECT entity, key, state, version, deleted, event, updated_at_us FROM entities
-         WHERE entity BETWEEN ?1 AND ?2 AND (entity, key) > (?3, ?4)
-               AND key BETWEEN ?5 AND ?6 AND substr(key, 1, length(?5)) = ?5
-               AND (?7 IS NULL OR deleted = ?7)
-         ORDER BY entity, key LIMIT ?8",
-        from,
-        to,
+         WHERE (entity, key) >= (?1, ?2) AND (entity, key) <= (?3, ?4) AND (+entity, +key) > (?5, ?6)
+               AND substr(key, 1, length(?7)) = ?7 AND (?8 IS NULL OR deleted = ?8)
+         ORDER BY entity, key LIMIT ?9",
+        from_entity,
+        from_key,
+        last_entity,
+        prefix_end,
         after_entity,
         after_key,
         prefix,
-        prefix_end,
         filter.deleted,
         limit
     )

@@ -74,7 +74,7 @@ impl ReadStore for SqliteBackend {
             r#"SELECT source AS "source!", type AS event_type, reason AS "reason!", count(*) AS "count!: i64",
                       min(received_at_us) AS "oldest!: i64", max(received_at_us) AS "newest!: i64",
                       unhex(substr(max(printf('%020d', received_at_us) || hex(id)), 21)) AS "example!: Vec<u8>"
-               FROM events WHERE status = 'dead'
+               FROM events INDEXED BY events_parked WHERE status IN ('dead', 'retrying', 'queued') AND status = 'dead'
                GROUP BY source, type, reason ORDER BY count(*) DESC, source, type, reason"#
         )
         .fetch_all(&self.readers)

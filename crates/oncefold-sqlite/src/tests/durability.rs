@@ -218,6 +218,51 @@ async fn an_operation_that_fails_does_not_hurt_the_others_of_its_group() {
     assert_eq!(waiting(&backend).await.len(), 20);
 }
 
+/// What an operation did before it failed is undone, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_fails_half_way_leaves_nothing() {
+    let Scratch { backend, dir: _dir } = Scratch::open().await;
+    let half_done = backend.writer.run::<(), ()>((), |conn, ()| {
+        Box::pin(async move {
+            let insert = "INSERT INTO duties VALUES ('half', 'me', 1)";
+            sqlx::query(insert).execute(conn).await.map_err(crate::error::store_error)?;
+            Err(StoreError::Refused("on purpose".to_owned()))
+        })
+    });
+    let publish = backend.publish(Arc::new(message("shop", "e1", "{}").build()));
+    let (failed, published) = tokio::join!(half_done, publish);
+    assert!(matches!(failed, Err(StoreError::Refused(_))), "{failed:?}");
+    published.unwrap();
+    assert_eq!(waiting(&backend).await.len(), 1);
+    let duties = sqlx::query_scalar("SELECT count(*) FROM duties").fetch_one(&backend.readers).await;
+    assert_eq!(duties.unwrap_or(-1_i64), 0);
+}
+
+/// The same without a disk to fill: SQLite itself says that it is full.
+#[tokio::test]
+async fn a_full_file_is_no_operations_fault() {
+    let Scratch { backend, dir: _dir } = Scratch::open().await;
+    limit_pages(&backend, "PRAGMA max_page_count = 1").await;
+    let refused = loop {
+        if let Err(refused) = backend.publish(big("e")).await {
+            break refused;
+        }
+    };
+    assert!(matches!(&refused, PublishError::Away(text) if text.contains("full")), "{refused:?}");
+    let failed = backend.apply(batch(at(1), vec![item(&big("huge"), ignored())])).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    limit_pages(&backend, "PRAGMA max_page_count = 1000000").await;
+    backend.publish(big("after")).await.unwrap();
+    assert!(waiting(&backend).await.contains("after"));
+}
+
+async fn limit_pages(backend: &SqliteBackend, pragma: &'static str) {
+    let set = backend.writer.run_bare(pragma, |conn, pragma| {
+        Box::pin(async move { sqlx::query(*pragma).execute(conn).await.map(|_| ()).map_err(crate::error::store_error) })
+    });
+    set.await.unwrap();
+}
+
 /// A constraint that the user put on their entities.
 #[tokio::test]
 async fn values_that_are_refused_are_not_told() {
