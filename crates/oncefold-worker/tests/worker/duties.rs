@@ -11,6 +11,7 @@ use std::time::Duration;
 #[tokio::test(start_paused = true)]
 async fn what_a_dead_scheduler_may_have_sent_is_sent_again_and_applied_once() {
     let mut world = World::empty();
+    world.settings.pace.sending_lease = Duration::from_secs(60);
     world.store.with_faults(|faults| faults.failed.insert("e1".into(), 1));
     world.publish([event("e1", "o1", 1)]).await;
     let worker = world.start("first").await;

@@ -1,6 +1,6 @@
 //! The database or the queue away.
 
-use crate::support::{World, event, pass, until, work_queue};
+use crate::support::{World, event, message, pass, source, until, work_queue};
 use oncefold_core::EventStatus;
 use oncefold_core::queue::QueueName;
 use std::time::Duration;
@@ -40,6 +40,44 @@ async fn a_database_that_answers_but_does_not_work_does_not_wear_out_deliveries(
     world.store.with_faults(|faults| faults.applies_away = false);
     world.becomes("e1", EventStatus::Applied).await;
     assert_eq!(world.recorded("e1").attempts, 1);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_work_was_done_the_next_outage_is_probed_quickly_again() {
+    let world = World::empty();
+    let worker = world.start("w").await;
+    for (id, length_s) in [("e1", 60), ("e2", 1)] {
+        until("it consumes", || worker.health.is_consuming()).await;
+        world.store.with_faults(|faults| faults.away = true);
+        pass(&world, Duration::from_secs(length_s)).await;
+        world.publish([event(id, "o1", 1)]).await;
+        until("the outage is noticed", || !worker.health.is_consuming()).await;
+        world.store.with_faults(|faults| faults.away = false);
+        let start = tokio::time::Instant::now();
+        world.becomes(id, EventStatus::Applied).await;
+        let bound = Duration::from_secs(if id == "e1" { 6 } else { 2 });
+        assert!(start.elapsed() < bound, "{id} {:?}", start.elapsed());
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_one_consumer_meets_stops_the_others_too() {
+    let mut world = World::empty();
+    world.sources.push(source("other"));
+    let other = QueueName::Work(source("other").name);
+    let worker = world.start("w").await;
+    until("it consumes", || worker.health.is_consuming()).await;
+    world.store.with_faults(|faults| (faults.applies_away, faults.away) = (true, false));
+    world.publish([event("e1", "o1", 1)]).await;
+    until("the outage is noticed", || !worker.health.is_consuming()).await;
+    world.store.with_faults(|faults| faults.away = true);
+    world.publish([message("other", "e2", r#"{"id":"e2","type":"order.updated","order":"o2","v":1}"#.into())]).await;
+    pass(&world, Duration::from_secs(20)).await;
+    assert_eq!((world.queue.depth(&other), world.queue.most_returns(&other)), (1, 0), "it was not even taken");
+    world.store.with_faults(|faults| (faults.applies_away, faults.away) = (false, false));
+    world.becomes("e2", EventStatus::Applied).await;
     worker.stop().await.unwrap();
 }
 

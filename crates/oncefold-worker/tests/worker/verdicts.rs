@@ -1,6 +1,6 @@
 //! Consuming while nothing fails.
 
-use crate::support::{TRACE, World, event, message, source, work_queue};
+use crate::support::{TRACE, World, event, message, source, until, work_queue};
 use oncefold_core::EventStatus;
 use oncefold_core::queue::QueueName;
 use oncefold_testkit::builders::repeat_of;
@@ -70,6 +70,10 @@ async fn what_is_none_of_ours_goes_to_the_dead_letters_and_holds_nobody_up() {
     let worker = world.start("w").await;
     world.becomes("e1", EventStatus::Applied).await;
     world.becomes("e2", EventStatus::Applied).await;
+    let foreign =
+        |source| worker.metric(&format!(r#"oncefold_worker_events_total{{outcome="foreign",source="{source}"}}"#));
+    until("the recorder has seen it too", || foreign("unknown") == Some(1.0)).await;
+    assert_eq!(foreign("shop"), Some(1.0));
     world.queue_empties(&QueueName::Dead).await;
     worker.stop().await.unwrap();
     assert_eq!(world.queue.depth(&work_queue()) + world.queue.depth(&QueueName::Dead), 0);
