@@ -23,7 +23,10 @@ fn one_webhook(backend: Backend) {
     assert_eq!(event["changes"], json!([{"entity": "order", "key": "ord_1", "version": "7", "verdict": "applied"}]));
     assert_eq!((&event["deliveries"], &event["attempts"]), (&json!(1), &json!(1)));
     let order = api.get("/entities/order/ord_1");
-    assert_eq!(order["state"].to_string(), r#"{"id":"ord_1","total":9007199254740993,"type":"order.paid","version":7}"#);
+    assert_eq!(
+        order["state"].to_string(),
+        r#"{"id":"ord_1","total":9007199254740993,"type":"order.paid","version":7}"#
+    );
     assert_eq!(deployment.cli_json(&["entities", "get", "order", "ord_1"]), order, "the CLI shows what the API shows");
     assert_eq!(serve.stop(), Some(0), "SIGTERM ends it well");
 }

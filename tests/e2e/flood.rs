@@ -173,7 +173,9 @@ fn survives(backend: Backend) {
     let folded: BTreeMap<String, Option<Value>> = api
         .all("/entities?entity=order")
         .into_iter()
-        .map(|e| (e["key"].as_str().unwrap().to_owned(), (!e["deleted"].as_bool().unwrap()).then(|| e["state"].clone())))
+        .map(|e| {
+            (e["key"].as_str().unwrap().to_owned(), (!e["deleted"].as_bool().unwrap()).then(|| e["state"].clone()))
+        })
         .collect();
     let expected = oracle(&events);
     for (key, state) in &expected {

@@ -2,5 +2,10 @@
 
 #![allow(clippy::disallowed_methods, missing_docs, reason = "tests are outside: they read the real clock")]
 
-mod flood;
+mod bad_input;
+mod commands;
+mod failures;
 mod first_look;
+mod flood;
+mod lifecycle;
+mod replays;

@@ -9,8 +9,10 @@ pub mod process;
 pub mod provider;
 pub mod services;
 pub mod wait;
+pub mod weather;
 
 pub use api::Api;
 pub use deployment::{Backend, Deployment};
 pub use process::Running;
 pub use provider::{Provider, Reply};
+pub use weather::Weather;

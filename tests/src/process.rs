@@ -20,7 +20,8 @@ pub struct Running {
 impl Running {
     /// Starts the binary under test.
     pub fn start(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("spawn");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("spawn");
         let lines = Arc::new(Mutex::new(vec![]));
         let (sink, stderr) = (Arc::clone(&lines), child.stderr.take().expect("piped"));
         std::thread::spawn(move || {

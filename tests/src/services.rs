@@ -42,6 +42,45 @@ impl Database {
     }
 }
 
+/// A table that a session holds locked, so that nobody else reads or writes it; released when dropped.
+pub struct Locked {
+    session: std::process::Child,
+    url: String,
+    table: String,
+}
+
+impl Database {
+    /// Locks a table until the answer is dropped.
+    pub fn lock(&self, table: &str) -> Locked {
+        let held = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)");
+        let session = Command::new("psql").args(["-qAtX", &self.url(), "-c", &held]).spawn().expect("psql");
+        let look = format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND mode = 'AccessExclusiveLock' AND granted"
+        );
+        crate::wait::until("the table is locked", std::time::Duration::from_secs(10), || {
+            match self.sql(&look).as_str() {
+                "0" => Err("not yet"),
+                _ => Ok(()),
+            }
+        });
+        Locked { session, url: self.url(), table: table.to_owned() }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let table = &self.table;
+        psql(
+            &self.url,
+            &format!(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = '{table}'::regclass \
+                 AND mode = 'AccessExclusiveLock' AND granted"
+            ),
+        );
+        let _ = self.session.wait();
+    }
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
@@ -83,7 +122,16 @@ impl Vhost {
 
     /// Messages in a queue, ready or not; nothing where there is no such queue.
     pub fn messages(&self, queue: &str) -> Option<u64> {
-        let out = rabbitmqctl(&["-q", "list_queues", "-p", &self.name, "name", "messages", "--no-table-headers"]);
+        self.figure(queue, "messages")
+    }
+
+    /// Messages of a queue that consumers hold; nothing where there is no such queue.
+    pub fn unacked(&self, queue: &str) -> Option<u64> {
+        self.figure(queue, "messages_unacknowledged")
+    }
+
+    fn figure(&self, queue: &str, figure: &str) -> Option<u64> {
+        let out = rabbitmqctl(&["-q", "list_queues", "-p", &self.name, "name", figure, "--no-table-headers"]);
         out.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| *name == queue)?.1.trim().parse().ok()
     }
 }

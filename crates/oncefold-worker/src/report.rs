@@ -97,11 +97,11 @@ fn log(subject: &Subject, outcome: &Outcome) {
         (Settled::Dead | Settled::Retrying, Some(failure)) => warn!(
             source = %message.source, event = %message.id, event_id = message.event_id, outcome = outcome_name,
             reason = failure.reason.as_str(), why = failure.message, attempt = message.attempts.saturating_add(1),
-            trace_id = message.facts.trace_id(), "verdict"
+            trace = message.facts.trace_id(), "verdict"
         ),
         _ => info!(
             source = %message.source, event = %message.id, event_id = message.event_id, outcome = outcome_name,
-            variant = outcome.variant, generation = message.generation, trace_id = message.facts.trace_id(),
+            variant = outcome.variant, generation = message.generation, trace = message.facts.trace_id(),
             "verdict"
         ),
     }

@@ -79,7 +79,7 @@ impl Default for Pace {
             scheduler: Duration::from_millis(300),
             relay: Duration::from_millis(500),
             page: 256,
-            sending_lease: Duration::from_secs(60),
+            sending_lease: Duration::from_secs(15),
             sent_lease: Duration::from_secs(3600),
             trial_lease: Duration::from_secs(60),
             gauges: Duration::from_secs(15),

@@ -25,6 +25,9 @@ use std::time::Duration;
 /// How long a starting intake tries to declare its queues before it goes on without (they are declared on connect).
 const DECLARE_WAIT: Duration = Duration::from_secs(5);
 
+/// How long connections may take to close at the end.
+const CLOSE_MAX: Duration = Duration::from_secs(3);
+
 /// A process being put together.
 pub struct Process {
     /// The config it runs with.
@@ -172,8 +175,14 @@ impl Process {
     /// When a task died.
     pub async fn run(self) -> Result<(), Failure> {
         let ended = self.lifecycle.run().await;
-        self.broker.close().await;
-        self.database.close().await;
+        // After a hard stop a statement may still hold its connection: then the connection just ends.
+        let closing = async {
+            self.broker.close().await;
+            self.database.close().await;
+        };
+        if tokio::time::timeout(CLOSE_MAX, closing).await.is_err() {
+            tracing::warn!("connections did not close in time: they end with the process");
+        }
         if ended.is_ok() {
             tracing::info!("stopped");
         }
