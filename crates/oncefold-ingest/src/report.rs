@@ -49,7 +49,7 @@ impl LineBudget {
     pub(crate) fn settle(&self, source: &str) {
         let left_out = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).left_out);
         if left_out > 0 {
-            warn!(target: "oncefold::ingest", source, suppressed = left_out, "more deliveries were not accepted");
+            warn!(target: "oncefold::ingest", source, suppressed = left_out, "more lines of this kind were left out");
         }
     }
 }
