@@ -55,6 +55,22 @@ async fn what_a_dead_scheduler_may_have_sent_is_sent_again_and_applied_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_not_confirmed_is_sent_again_after_the_short_lease() {
+    let world = World::empty();
+    world.store.with_faults(|faults| faults.failed.insert("e1".into(), 1));
+    world.publish([event("e1", "o1", 1)]).await;
+    let worker = world.start("w").await;
+    world.becomes("e1", EventStatus::Retrying).await;
+    world.queue.set_publishes_fail(true);
+    world.becomes("e1", EventStatus::Queued).await;
+    world.queue.set_publishes_fail(false);
+    let start = tokio::time::Instant::now();
+    world.becomes("e1", EventStatus::Applied).await;
+    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_due_events_go_out_page_after_page() {
     let world = World::empty();
     world.publish((0..1000).map(|n| event(&format!("e{n}"), "o1", n))).await;

@@ -150,5 +150,5 @@ async fn every_verdict_is_one_line_with_the_deliverys_trace_id_and_no_body() {
     assert_eq!(applied["event"], world.recorded("e1").id.to_string());
     assert_eq!((&dead["level"], &dead["outcome"]), (&"WARN".into(), &"dead".into()));
     assert_eq!(dead["reason"], "mapping.missing_version");
-    assert!(verdicts.iter().all(|line| line["trace_id"] == TRACE && line["source"] == "shop"), "{verdicts:?}");
+    assert!(verdicts.iter().all(|line| line["trace"] == TRACE && line["source"] == "shop"), "{verdicts:?}");
 }
