@@ -4,8 +4,10 @@
 
 mod bad_input;
 mod commands;
+mod docs;
 mod failures;
 mod first_look;
 mod flood;
 mod lifecycle;
 mod replays;
+mod tidy;
