@@ -129,7 +129,7 @@ impl Lane {
     /// Gives verdicts to `first` and all that are complete with it.
     fn settle(&mut self, first: Done) -> Result<(), String> {
         let mut done = vec![first];
-        self.drain(&mut done);
+        drain(&mut self.pending, &mut done);
         for returned in done.iter_mut().filter_map(|done| take_returned(&mut done.confirmation)) {
             *self.returned.entry(returned).or_default() += 1;
             self.topology.missing.notify_one();
@@ -168,22 +168,6 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes every publish that is complete by now.
-    fn drain(&mut self, done: &mut Vec<Done>) {
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(woken.clone());
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match self.pending.poll_next_unpin(&mut context) {
-                Poll::Ready(Some(one)) => done.push(one),
-                Poll::Ready(None) => break,
-                // The set pauses now and then with work left; it then wakes its waker.
-                Poll::Pending if woken.0.swap(false, Ordering::AcqRel) => {}
-                Poll::Pending => break,
-            }
-        }
-    }
-
     fn was_returned(&mut self, message_id: &ShortString) -> bool {
         let Some(count) = self.returned.get_mut(message_id) else { return false };
         *count -= 1;
@@ -191,6 +175,22 @@ impl Lane {
             self.returned.remove(message_id);
         }
         true
+    }
+}
+
+/// Takes the outputs of all futures that are complete by now.
+fn drain<F: Future>(pending: &mut FuturesUnordered<F>, done: &mut Vec<F::Output>) {
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(woken.clone());
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match pending.poll_next_unpin(&mut context) {
+            Poll::Ready(Some(one)) => done.push(one),
+            Poll::Ready(None) => break,
+            // The set pauses now and then with work left; it then wakes its waker.
+            Poll::Pending if woken.0.swap(false, Ordering::AcqRel) => {}
+            Poll::Pending => break,
+        }
     }
 }
 
@@ -233,5 +233,29 @@ fn take_returned(confirmation: &mut lapin::Result<Confirmation>) -> Option<Short
             returned.take()?.delivery.properties.message_id().clone()
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Complete when polled again after it was woken, as a confirm that came while others were looked at.
+    async fn woken_twice(n: usize) -> usize {
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        n
+    }
+
+    #[test]
+    fn draining_takes_all_that_is_complete_and_leaves_the_rest() {
+        let mut pending = FuturesUnordered::new();
+        pending.push(Box::pin(std::future::pending()) as Pin<Box<dyn Future<Output = usize>>>);
+        (0..300).for_each(|n| pending.push(Box::pin(woken_twice(n))));
+        let mut done = Vec::new();
+        drain(&mut pending, &mut done);
+        done.sort_unstable();
+        assert_eq!(done, (0..300).collect::<Vec<_>>());
+        assert_eq!(pending.len(), 1);
     }
 }

@@ -167,12 +167,12 @@ impl RabbitSubscription {
     async fn gather(&mut self, max: usize, linger: Duration) -> Result<Vec<Received>, QueueError> {
         let mut fitting = (0, 0);
         loop {
+            self.adapt().await?; // first of all: it may bring messages, and leave no consumer to wait for
             let (count, bytes, more) = self.fitting(max, fitting);
             fitting = (count, bytes);
             if count > 0 && !more {
                 return Ok(self.give(count));
             }
-            self.adapt().await?;
             match (count, self.ready.front()) {
                 (1.., Some(first)) => {
                     let deadline = first.at + linger;

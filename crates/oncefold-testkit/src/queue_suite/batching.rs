@@ -56,36 +56,32 @@ pub async fn prefetch_is_bounded(queue: Arc<dyn Queue>) {
     nothing_comes(&mut subscription).await;
 }
 
-/// No more unsettled bytes than the prefetch, but for a message that is larger on its own.
+/// As many unsettled bytes as the prefetch allows and no more, but for a message that is larger on its own; not either
+/// when many small messages came before the large ones.
 pub async fn bytes_are_bounded_but_one_message_always_fits(queue: Arc<dyn Queue>) {
     const BODY: usize = 200 << 10;
     let sources = declare(&queue, &["shop"]).await;
-    for n in 0..8 {
+    publish_many(&queue, &sources[0], 40).await;
+    for n in 0..6 {
         publish(&queue, &message("shop", &n.to_string(), vec![b'x'; BODY])).await;
     }
-    for (bytes, fitting) in [(3 * BODY, 3), (BODY / 2, 1)] {
-        let mut subscription = subscribe(&queue, &sources[0], Prefetch { messages: 100, bytes }).await;
-        let mut seen = 0;
-        while seen < 8 {
-            let held = take(&mut subscription, 1).await;
-            let mut ids = held.len();
-            while let Ok(more) = timeout(Duration::from_millis(100), subscription.receive(100, Duration::ZERO)).await {
-                ids += more.expect("a batch").len();
-            }
-            assert!(ids <= fitting, "{ids} bodies of {BODY} bytes are unsettled, allowed are {bytes}");
-            if fitting == 1 {
-                settle_all(&mut subscription, &held, Settlement::Ack).await;
-                seen += 1;
-            } else {
-                break; // closed below: all eight come again for the other bound
-            }
-        }
-        subscription.close().await;
+    let prefetch = Prefetch { messages: 100, bytes: 3 * BODY };
+    let mut subscription = subscribe(&queue, &sources[0], prefetch).await;
+    for _ in 0..40 {
+        let small = take(&mut subscription, 1).await;
+        settle_all(&mut subscription, &small, Settlement::Ack).await;
     }
-    until("all are gone", async || {
-        queue.depths(&sources).await.expect("depths").iter().all(|(_, messages)| *messages == 0)
-    })
-    .await;
+    take(&mut subscription, 3).await;
+    nothing_comes(&mut subscription).await;
+    subscription.close().await;
+
+    let prefetch = Prefetch { messages: 100, bytes: BODY / 2 };
+    let mut subscription = subscribe(&queue, &sources[0], prefetch).await;
+    for _ in 0..6 {
+        let one = take(&mut subscription, 1).await;
+        nothing_comes(&mut subscription).await;
+        settle_all(&mut subscription, &one, Settlement::Ack).await;
+    }
 }
 
 /// A receive that is dropped while it waits or lingers takes nothing with it.
@@ -100,4 +96,30 @@ pub async fn a_cancelled_receive_loses_nothing(queue: Arc<dyn Queue>) {
         assert!(lingering.is_err(), "a batch that is not full came before its linger had passed");
     }
     assert_eq!(event_ids(&take(&mut subscription, 4).await), numbers(0..4));
+}
+
+/// Small and large messages in turns, received while the batch before is still unsettled: all come, each once, in order.
+pub async fn sizes_may_change(queue: Arc<dyn Queue>) {
+    const BYTES: usize = 400 << 10;
+    let sources = declare(&queue, &["shop"]).await;
+    for n in 0..120 {
+        let size = if n % 40 < 30 { 20 } else { 100 << 10 };
+        publish(&queue, &message("shop", &n.to_string(), vec![b'x'; size])).await;
+    }
+    let mut subscription = subscribe(&queue, &sources[0], Prefetch { messages: 50, bytes: BYTES }).await;
+
+    let mut seen = Vec::new();
+    let mut unsettled = Vec::new();
+    within("all have come", async {
+        while seen.len() < 120 {
+            // Nothing may come while the bytes are used up by what is unsettled.
+            let batch = timeout(Duration::from_millis(300), subscription.receive(7, Duration::ZERO)).await;
+            let batch = batch.map_or_else(|_| Vec::new(), |batch| batch.expect("a batch"));
+            assert!(!batch.is_empty() || !unsettled.is_empty(), "nothing came though nothing was unsettled");
+            seen.extend(event_ids(&batch).into_iter().map(str::to_owned));
+            settle_all(&mut subscription, &std::mem::replace(&mut unsettled, batch), Settlement::Ack).await;
+        }
+    })
+    .await;
+    assert_eq!(seen, numbers(0..120));
 }

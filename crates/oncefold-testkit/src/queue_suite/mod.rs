@@ -18,7 +18,7 @@ pub mod steps;
 
 pub use batching::{
     a_batch_comes_at_once_when_it_is_full, a_batch_ends_when_its_linger_has_passed, a_cancelled_receive_loses_nothing,
-    bytes_are_bounded_but_one_message_always_fits, prefetch_is_bounded,
+    bytes_are_bounded_but_one_message_always_fits, prefetch_is_bounded, sizes_may_change,
 };
 pub use contents::{
     a_megabyte_arrives_whole, an_empty_body_arrives, depths_are_told, every_field_arrives, order_is_kept,
@@ -41,7 +41,7 @@ macro_rules! queue_suite {
             every_field_arrives a_megabyte_arrives_whole an_empty_body_arrives order_is_kept sources_do_not_mix
             depths_are_told
             a_batch_comes_at_once_when_it_is_full a_batch_ends_when_its_linger_has_passed prefetch_is_bounded
-            bytes_are_bounded_but_one_message_always_fits a_cancelled_receive_loses_nothing
+            bytes_are_bounded_but_one_message_always_fits sizes_may_change a_cancelled_receive_loses_nothing
             an_acked_message_is_gone a_dropped_subscription_gives_back a_closed_subscription_gives_back
             acks_and_rejects_mix an_ack_covers_only_what_it_names two_subscriptions_share
             a_reject_is_a_dead_letter dead_letters_stay_until_they_are_acked
