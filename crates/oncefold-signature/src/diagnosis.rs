@@ -1,6 +1,7 @@
 //! Why a signature does not fit: details for rejections, and the expensive trials behind `Verifier::diagnose`.
 
 mod body_forms;
+mod urls;
 
 use crate::encoding;
 use crate::request::Request;
@@ -87,6 +88,8 @@ pub(crate) fn about_clock(timestamp: Option<&[u8]>, now: UnixTime, rejection: &R
 pub(crate) struct Trial<'a> {
     pub(crate) secrets: &'a [Secret],
     pub(crate) configured: KeyEncoding,
+    /// Whether the public URL is signed.
+    pub(crate) signs_url: bool,
     /// Whether a presented signature, in whatever encoding, fits the request under this key of the secret with this
     /// index.
     pub(crate) fits: &'a dyn Fn(usize, &[u8], &Request<'_>) -> bool,
@@ -100,15 +103,22 @@ impl Trial<'_> {
             R::NoMatchingSignature | R::MalformedSignature | R::TimestampTooOld | R::TimestampInFuture => {}
             _ => return Vec::new(),
         }
-        let found = self.other_keys(req, rejection.reason).or_else(|| self.other_bodies(req));
+        let found = self.other_keys(req, rejection.reason);
+        let found = found.or_else(|| self.other_urls(req)).or_else(|| self.other_bodies(req));
         let nothing = "under no other reading of the secrets or the body does the signature fit: most likely the secret is \
                        another one's, or the body was changed on its way";
         vec![found.unwrap_or_else(|| nothing.to_owned())]
     }
 
+    /// Whether a secret fits as it is configured.
+    pub(crate) fn fits_configured(&self, index: usize, req: &Request<'_>) -> bool {
+        let secret = self.secrets.get(index);
+        secret.is_some_and(|secret| (self.fits)(index, &configured_key(secret, self.configured), req))
+    }
+
     fn other_keys(&self, req: &Request<'_>, reason: RejectionReason) -> Option<String> {
         for (index, secret) in self.secrets.iter().enumerate() {
-            if (self.fits)(index, &configured_key(secret, self.configured), req) {
+            if self.fits_configured(index, req) {
                 return Some(fits_as_configured(index, reason));
             }
             for (how, key) in key_readings(secret) {
@@ -116,6 +126,22 @@ impl Trial<'_> {
                     let configured = self.configured.as_str();
                     return Some(format!(
                         "the sender takes secrets[{index}] {how}, this source takes it as {configured}: wrong scheme, preset or `key_encoding`"
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    fn other_urls(&self, req: &Request<'_>) -> Option<String> {
+        let stated = req.url.filter(|_| self.signs_url)?;
+        for url in urls::of(req) {
+            let signed = Request { url: Some(&url), ..*req };
+            for (index, secret) in self.secrets.iter().enumerate() {
+                if (self.fits)(index, &configured_key(secret, self.configured), &signed) {
+                    let (signed, stated) = (shown_url(&url), shown_url(stated));
+                    return Some(format!(
+                        "signed URL differs: the sender signed {signed}, this source states {stated}; set `url` to what the provider was given"
                     ));
                 }
             }
@@ -146,6 +172,15 @@ fn fits_as_configured(index: usize, reason: RejectionReason) -> String {
         ),
         _ => format!("the signature fits secrets[{index}] but is written in another encoding, or without the prefix"),
     }
+}
+
+/// Longest piece of a URL that is shown.
+const URL_BYTES: usize = 300;
+
+fn shown_url(url: &str) -> String {
+    let shown = &url.as_bytes()[..url.len().min(URL_BYTES)];
+    let more = if shown.len() < url.len() { "…" } else { "" };
+    format!("\"{}{more}\"", shown.escape_ascii())
 }
 
 const WHSEC: &str = "whsec_";

@@ -59,6 +59,46 @@ pub(crate) fn key_from_base64(text: &str) -> Option<Vec<u8>> {
     KEY_BASE64.decode(text).ok()
 }
 
+/// Resolves the entities of `wp_specialchars_decode(…, ENT_QUOTES)` of WordPress, once.
+pub(crate) fn html_unescaped(text: &str) -> String {
+    const ENTITIES: [(&str, &str); 14] = [
+        ("&lt;", "<"),
+        ("&#60;", "<"),
+        ("&#x3c;", "<"),
+        ("&gt;", ">"),
+        ("&#62;", ">"),
+        ("&#x3e;", ">"),
+        ("&amp;", "&"),
+        ("&#38;", "&"),
+        ("&#x26;", "&"),
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&#x22;", "\""),
+        ("&#039;", "'"),
+        ("&#x27;", "'"),
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (entity, character) = ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity)).unwrap_or(&("&", "&"));
+        out.push_str(character);
+        rest = &rest[entity.len()..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Longest base64 of an RSA signature: a key of 8,192 bits.
+const LONGEST_RSA_TEXT: usize = 1_368;
+
+/// Canonical base64 of an RSA signature, 256 to 1,024 bytes.
+pub(crate) fn rsa_signature(text: &[u8]) -> Option<Vec<u8>> {
+    let bytes = (text.len() <= LONGEST_RSA_TEXT).then(|| STANDARD.decode(text).ok()).flatten()?;
+    (256..=1_024).contains(&bytes.len()).then_some(bytes)
+}
+
 /// What a presented signature may be in any encoding; for diagnosis only.
 pub(crate) fn readings(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let hex = hex::decode(text).ok().map(|bytes| ("hex", bytes));

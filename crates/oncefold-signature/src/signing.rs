@@ -4,13 +4,16 @@ use crate::encoding;
 use crate::mac::{HmacAlgorithm, KeyedMac};
 use crate::request::Request;
 use crate::scheme::Scheme;
-use crate::schemes::hmac::{HmacScheme, KeyEncoding, TimestampFormat, decode_key};
+use crate::schemes::hmac::{HmacScheme, KeyEncoding, decode_key};
+use crate::schemes::signed_time::TimestampPlace;
 use crate::schemes::standard_webhooks::{HeaderFamily, StandardWebhooks};
 use crate::schemes::token::{TokenPlace, TokenScheme};
-use crate::schemes::{basic, stripe};
+use crate::schemes::twilio::TwilioScheme;
+use crate::schemes::{basic, stripe, twilio};
 use crate::secret::{KeyError, PUBLIC_KEY_PREFIX, Secret};
 use crate::time::UnixTime;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// What a scheme adds to a request so that it verifies. Holds the secret itself for `token` and `basic`, so `Debug`
@@ -47,6 +50,9 @@ pub enum SignError {
     /// A public key verifies and cannot sign.
     #[error("a public key (whpk_…) cannot sign; add a whsec_… secret to the source to send test events")]
     PublicKey,
+    /// Only the provider can sign: with a private key, or inside the body.
+    #[error("cannot sign for scheme {0:?}: only the provider holds what it takes; send a captured delivery instead")]
+    ProviderOnly(&'static str),
     /// The scheme signs something the request does not have.
     #[error("cannot sign: {0}")]
     Incomplete(String),
@@ -68,6 +74,10 @@ impl Scheme {
                 let tag = key.over(&[timestamp.as_bytes(), b".", req.body]);
                 Ok(Signed::with_header(stripe::HEADER, format!("t={timestamp},v1={}", hex::encode(tag.as_slice()))))
             }
+            Self::Twilio(scheme) => twilio(*scheme, secret, req),
+            Self::Ed25519(_) | Self::Adyen | Self::PayPal(_) | Self::Sns(_) => {
+                Err(SignError::ProviderOnly(self.name()))
+            }
             Self::Token(scheme) => Ok(token(scheme, secret.text())),
             Self::Basic => {
                 let encoded = encoding::to_base64(secret.text().as_bytes());
@@ -79,17 +89,49 @@ impl Scheme {
 }
 
 fn hmac(scheme: &HmacScheme, secret: &Secret, req: &Request<'_>, now: UnixTime) -> Result<Signed, SignError> {
-    let timestamp = match scheme.timestamp_format {
-        TimestampFormat::UnixSeconds => now.as_secs(),
-        TimestampFormat::UnixMillis => now.as_micros().div_euclid(1000),
-    }
-    .to_string();
+    let time = scheme.time.as_ref().map(|time| (&time.place, time.written(now)));
+    let timestamp = time.as_ref().map_or("", |(_, written)| written);
     let mut mac = KeyedMac::keyed(scheme.algorithm, &decode_key(0, secret, scheme.key_encoding)?);
-    let fed = scheme.signed.feed(&mut mac, req, timestamp.as_bytes());
+    let fed = scheme.signed.feed(req, timestamp.as_bytes(), |bytes| mac.update(bytes));
     fed.map_err(|rejection| SignError::Incomplete(rejection.detail))?;
-    let signature = scheme.encoding.encode(mac.finish().as_slice());
-    let mut signed = Signed::with_header(&scheme.header, format!("{}{signature}", scheme.prefix));
-    signed.headers.extend(scheme.timestamp_header.clone().map(|name| (name, timestamp)));
+    let place = &scheme.signature;
+    let signature = format!("{}{}", place.prefix, place.encoding.encode(mac.finish().as_slice()));
+    let value = match (&place.fields, &time) {
+        (None, _) => signature,
+        (Some(fields), Some((TimestampPlace::Field(name), written))) => {
+            format!("{name}={written}{}{}={signature}", fields.separator, fields.signature)
+        }
+        (Some(fields), _) => format!("{}={signature}", fields.signature),
+    };
+    let mut signed = Signed::with_header(place.name(req), value);
+    if let Some((TimestampPlace::Header(name), written)) = time {
+        signed.headers.push((name.clone(), written));
+    }
+    Ok(signed)
+}
+
+/// A body that is no form is bound by its hash in the URL.
+fn twilio(scheme: TwilioScheme, secret: &Secret, req: &Request<'_>) -> Result<Signed, SignError> {
+    let incomplete = |rejection: crate::Rejection| SignError::Incomplete(rejection.detail);
+    let algorithm = scheme.algorithm.unwrap_or(HmacAlgorithm::Sha1);
+    let url =
+        req.url.ok_or_else(|| SignError::Incomplete("the scheme signs the public URL; state `url`".to_owned()))?;
+    let (url, query, parameters) = match twilio::signed_parameters(req, req.query) {
+        Ok(parameters) => (url.to_owned(), None, parameters),
+        Err(rejection) if rejection.reason == crate::RejectionReason::BodyMismatch => {
+            return Err(incomplete(rejection));
+        }
+        Err(_) => {
+            let query = format!("{}={}", twilio::BODY_HASH, hex::encode(Sha256::digest(req.body)));
+            (format!("{url}{}{query}", if url.contains('?') { '&' } else { '?' }), Some(query), Vec::new())
+        }
+    };
+    let tag = twilio::tag(algorithm, &decode_key(0, secret, KeyEncoding::Literal)?, &url, &parameters);
+    let mut signed = Signed::with_header(twilio::HEADER, encoding::to_base64(tag.as_slice()));
+    if algorithm == HmacAlgorithm::Sha256 {
+        signed.headers.push((twilio::SETTINGS_HEADER.to_owned(), "key=oncefold,algorithm=HMAC_SHA256".to_owned()));
+    }
+    signed.query = query;
     Ok(signed)
 }
 

@@ -44,6 +44,20 @@ pub(crate) fn parse_millis(field: &str, text: &[u8]) -> Result<i64, Rejection> {
     parse_digits(field, text, MILLIS_DIGITS, "Unix milliseconds")
 }
 
+/// Longest text of an instant: nanoseconds and an offset.
+const RFC3339_BYTES: usize = 35;
+
+/// Reads an instant of RFC 3339 as seconds, rounded down.
+pub(crate) fn parse_rfc3339(field: &str, text: &[u8]) -> Result<i64, Rejection> {
+    let plain = text.len() <= RFC3339_BYTES && text.get(10) == Some(&b'T');
+    let instant =
+        std::str::from_utf8(text).ok().filter(|_| plain).and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    instant.map(|instant| instant.as_microsecond().div_euclid(1_000_000)).ok_or_else(|| {
+        let detail = format!("{field} is not an instant of RFC 3339: {}", crate::verdict::excerpt(text));
+        Rejection::of(RejectionReason::MalformedTimestamp, detail)
+    })
+}
+
 fn parse_digits(field: &str, text: &[u8], most: usize, unit: &str) -> Result<i64, Rejection> {
     let plain = (1..=most).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     if !plain {

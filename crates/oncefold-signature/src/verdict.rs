@@ -77,6 +77,20 @@ pub enum RejectionReason {
     TimestampInFuture,
     /// No presented signature fits any of the secrets.
     NoMatchingSignature,
+    /// The body, in which the scheme's signature stands, has none.
+    MissingSignature,
+    /// There is no body, and the scheme signs nothing else.
+    EmptyBody,
+    /// The body, in which the scheme looks for signed fields, is not in the scheme's form.
+    MalformedBody,
+    /// The body does not have the hash that is signed.
+    BodyMismatch,
+    /// A field that names where to ask, such as a certificate's URL, does not point to the provider.
+    UntrustedUrl,
+    /// The certificate that signed is not at hand, or is not the provider's.
+    UntrustedCertificate,
+    /// The sender is proven and is none that this source takes.
+    WrongSender,
     /// The scheme signs the public URL and the source does not state it.
     MissingUrl,
     /// The token or the credentials are not there.
@@ -87,7 +101,7 @@ pub enum RejectionReason {
 
 impl RejectionReason {
     /// Every reason, for registering metrics and writing docs.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 18] = [
         Self::MissingHeader,
         Self::DuplicateHeader,
         Self::MalformedHeader,
@@ -96,6 +110,13 @@ impl RejectionReason {
         Self::TimestampTooOld,
         Self::TimestampInFuture,
         Self::NoMatchingSignature,
+        Self::MissingSignature,
+        Self::EmptyBody,
+        Self::MalformedBody,
+        Self::BodyMismatch,
+        Self::UntrustedUrl,
+        Self::UntrustedCertificate,
+        Self::WrongSender,
         Self::MissingUrl,
         Self::MissingToken,
         Self::WrongToken,
@@ -112,6 +133,13 @@ impl RejectionReason {
             Self::TimestampTooOld => "timestamp_too_old",
             Self::TimestampInFuture => "timestamp_in_future",
             Self::NoMatchingSignature => "no_matching_signature",
+            Self::MissingSignature => "missing_signature",
+            Self::EmptyBody => "empty_body",
+            Self::MalformedBody => "malformed_body",
+            Self::BodyMismatch => "body_mismatch",
+            Self::UntrustedUrl => "untrusted_url",
+            Self::UntrustedCertificate => "untrusted_certificate",
+            Self::WrongSender => "wrong_sender",
             Self::MissingUrl => "missing_url",
             Self::MissingToken => "missing_token",
             Self::WrongToken => "wrong_token",

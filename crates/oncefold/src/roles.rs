@@ -228,7 +228,7 @@ fn intake_source(source: &SourceConfig) -> Result<IntakeSource, Failure> {
     Ok(IntakeSource {
         model: source.model.clone(),
         verifier: source.verifier.clone(),
-        scheme_name: scheme_name(&source.scheme).to_owned(),
+        scheme_name: source.scheme.name().to_owned(),
         methods: methods.map_err(|_| wrong("methods"))?,
         respond: Respond {
             status,
@@ -240,17 +240,6 @@ fn intake_source(source: &SourceConfig) -> Result<IntakeSource, Failure> {
         redact_headers: source.redact.headers.clone(),
         redact_query: source.redact.query.clone(),
     })
-}
-
-const fn scheme_name(scheme: &Scheme) -> &'static str {
-    match scheme {
-        Scheme::Hmac(_) => "hmac",
-        Scheme::StandardWebhooks(_) => "standard-webhooks",
-        Scheme::Stripe(_) => "stripe",
-        Scheme::Token(_) => "token",
-        Scheme::Basic => "basic",
-        Scheme::None => "none",
-    }
 }
 
 fn admin_token(token: &oncefold_config::AdminToken) -> AdminToken {

@@ -1,6 +1,8 @@
+use crate::mac::{HmacAlgorithm, KeyedMac};
 use crate::request::Request;
 use crate::scheme::Scheme;
-use crate::schemes::hmac::{HmacScheme, SignatureEncoding};
+use crate::schemes::hmac::HmacScheme;
+use crate::schemes::signature_place::{SignatureEncoding, SignaturePlace};
 use crate::schemes::standard_webhooks::StandardWebhooks;
 use crate::schemes::stripe::StripeScheme;
 use crate::secret::Secret;
@@ -79,7 +81,10 @@ fn another_encoding_is_recognised() {
     assert!(told_hex.contains("base64 of 32 bytes, expected hex"), "{told_hex}");
     assert!(told_hex.contains("fits secrets[0] but is written in another encoding"), "{told_hex}");
     let hex = hex::encode(mac(SECRET.as_bytes(), b"{}"));
-    let scheme = HmacScheme { encoding: SignatureEncoding::Base64, ..HmacScheme::over_body("x-sig") };
+    let scheme = HmacScheme {
+        signature: SignaturePlace { encoding: SignatureEncoding::Base64, ..SignaturePlace::header("x-sig") },
+        ..HmacScheme::over_body("x-sig")
+    };
     let told_base64 = told(&Scheme::Hmac(scheme), &[("x-sig", hex.as_bytes())], b"{}");
     assert!(told_base64.contains("lower-case hex of 32 bytes, expected base64"), "{told_base64}");
     assert!(told_base64.contains("another encoding"), "{told_base64}");
@@ -116,4 +121,35 @@ fn a_clock_in_another_unit_or_zone_is_recognised() {
     assert!(stripe("92790").contains("off by almost exactly 2 h"));
     assert!(!stripe("95000").contains("off by almost"));
     assert!(stripe("46000").contains("54000 s old") && !stripe("46000").contains("off by almost"));
+}
+
+/// What the sender signed is worked out from the stated URL, the received query and the proxy's headers.
+#[test]
+fn a_signed_url_that_differs_is_shown_beside_the_stated_one() {
+    let scheme = HmacScheme { signed: "{url}{body}".parse().unwrap(), ..HmacScheme::over_body("x-sig") };
+    let stated = "https://shop.example/in/square";
+    for signed in [
+        "http://shop.example/in/square",
+        "https://shop.example/in/square/",
+        "https://shop.example:443/in/square",
+        "https://shop.example/in/square?a=1",
+        "https://inner.example/in/square",
+    ] {
+        let tag = KeyedMac::keyed(HmacAlgorithm::Sha256, b"a literal secret").over(&[signed.as_bytes(), b"{}"]);
+        let tag = hex::encode(tag.as_slice());
+        let headers: [(&str, &[u8]); 2] = [("x-sig", tag.as_bytes()), ("host", b"inner.example")];
+        let request = Request {
+            method: "POST",
+            url: Some(stated),
+            query: "a=1",
+            path_token: None,
+            headers: &headers,
+            body: b"{}",
+        };
+        let verifier = Scheme::Hmac(scheme.clone()).prepare(&[Secret::new("a literal secret").unwrap()]).unwrap();
+        let Verdict::Invalid(rejection) = verifier.verify(&request, UnixTime::from_secs(0)) else { panic!("accepted") };
+        let explanation = verifier.diagnose(&request, UnixTime::from_secs(0), &rejection);
+        let expected = format!("signed URL differs: the sender signed \"{signed}\", this source states \"{stated}\"");
+        assert!(explanation.contains(&expected), "{explanation}");
+    }
 }

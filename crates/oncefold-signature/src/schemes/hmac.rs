@@ -1,62 +1,17 @@
 //! Scheme `hmac`: an HMAC over a template of the request, in one header. Most providers are settings of it.
 
-pub use crate::schemes::signed_template::{SignedTemplate, TemplateError};
-
 use crate::diagnosis::{self, Trial};
 use crate::encoding::{self, Presented};
-use crate::mac::{HmacAlgorithm, KeyedMac};
+use crate::mac::{HmacAlgorithm, KeyedMac, Tag};
 use crate::request::Request;
 use crate::scheme::{Prepared, Verifier};
+use crate::schemes::signature_place::SignaturePlace;
+use crate::schemes::signed_template::SignedTemplate;
+use crate::schemes::signed_time::{SignedTime, TimestampPlace};
 use crate::secret::{KeyError, Secret, refuse_asymmetric, require_some, short_key_warning};
-use crate::time::{UnixTime, check_tolerance, parse_millis, parse_seconds};
+use crate::time::UnixTime;
 use crate::verdict::{Rejection, RejectionReason, Verified};
 use std::str::FromStr;
-
-/// How a signature is written in its header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SignatureEncoding {
-    /// Lower-case hex.
-    #[default]
-    Hex,
-    /// Base64, standard alphabet, padded.
-    Base64,
-}
-
-impl SignatureEncoding {
-    /// The name in the config.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hex => "hex",
-            Self::Base64 => "base64",
-        }
-    }
-
-    pub(crate) fn encode(self, signature: &[u8]) -> String {
-        match self {
-            Self::Hex => hex::encode(signature),
-            Self::Base64 => encoding::to_base64(signature),
-        }
-    }
-
-    fn decode(self, text: &[u8], len: usize) -> Option<Presented> {
-        match self {
-            Self::Hex => encoding::signature_from_hex(text, len),
-            Self::Base64 => encoding::signature_from_base64(text, len),
-        }
-    }
-}
-
-impl FromStr for SignatureEncoding {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "hex" => Ok(Self::Hex),
-            "base64" => Ok(Self::Base64),
-            other => Err(format!("unknown signature encoding {other:?}; one of hex, base64")),
-        }
-    }
-}
 
 /// How a secret's text becomes key bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,6 +23,8 @@ pub enum KeyEncoding {
     Base64,
     /// Hex, either case.
     Hex,
+    /// The text with HTML entities resolved, as WordPress does before it signs.
+    Html,
 }
 
 impl KeyEncoding {
@@ -77,6 +34,7 @@ impl KeyEncoding {
             Self::Literal => "literal",
             Self::Base64 => "base64",
             Self::Hex => "hex",
+            Self::Html => "html",
         }
     }
 
@@ -85,6 +43,7 @@ impl KeyEncoding {
             Self::Literal => Some(text.as_bytes().to_vec()),
             Self::Base64 => encoding::key_from_base64(text),
             Self::Hex => hex::decode(text).ok(),
+            Self::Html => Some(encoding::html_unescaped(text).into_bytes()),
         }
     }
 }
@@ -97,19 +56,10 @@ impl FromStr for KeyEncoding {
             "literal" => Ok(Self::Literal),
             "base64" => Ok(Self::Base64),
             "hex" => Ok(Self::Hex),
-            other => Err(format!("unknown key encoding {other:?}; one of literal, base64, hex")),
+            "html" => Ok(Self::Html),
+            other => Err(format!("unknown key encoding {other:?}; one of literal, base64, hex, html")),
         }
     }
-}
-
-/// What the timestamp header holds. It is signed as its raw text either way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TimestampFormat {
-    /// Unix seconds, 1 to 12 plain digits.
-    #[default]
-    UnixSeconds,
-    /// Unix milliseconds, 1 to 15 plain digits.
-    UnixMillis,
 }
 
 /// Settings of scheme `hmac`.
@@ -117,59 +67,35 @@ pub enum TimestampFormat {
 pub struct HmacScheme {
     /// The hash function.
     pub algorithm: HmacAlgorithm,
-    /// The header with the signature.
-    pub header: String,
-    /// How the signature is written.
-    pub encoding: SignatureEncoding,
-    /// What stands before the signature, such as `sha256=`; has to be there. Empty for nothing.
-    pub prefix: String,
+    /// Where the signature stands.
+    pub signature: SignaturePlace,
     /// How secrets become keys.
     pub key_encoding: KeyEncoding,
     /// What is signed.
     pub signed: SignedTemplate,
-    /// The header whose text `{timestamp}` stands for; set exactly when the template has `{timestamp}`.
-    pub timestamp_header: Option<String>,
-    /// How the timestamp is read.
-    pub timestamp_format: TimestampFormat,
-    /// How far the timestamp may be from now, in seconds, past and future alike, both ends included.
-    pub tolerance_s: u32,
+    /// The time that is signed; outside the body exactly when the template has `{timestamp}`.
+    pub time: Option<SignedTime>,
+    /// Whether a delivery may have no body. Where only the body is signed, the signature of an empty one fits every
+    /// empty one.
+    pub empty_body: bool,
 }
 
 impl HmacScheme {
-    /// Tolerance where the provider names none, in seconds.
-    pub const DEFAULT_TOLERANCE_S: u32 = 300;
-
-    /// Hex HMAC-SHA-256 of the body in this header, literal key: what is left to state is what differs.
+    /// HMAC-SHA-256 over the body with the literal secret, lower-case hex in the given header.
     pub fn over_body(header: impl Into<String>) -> Self {
         Self {
-            algorithm: HmacAlgorithm::Sha256,
-            header: header.into(),
-            encoding: SignatureEncoding::Hex,
-            prefix: String::new(),
-            key_encoding: KeyEncoding::Literal,
+            algorithm: HmacAlgorithm::default(),
+            signature: SignaturePlace::header(header),
+            key_encoding: KeyEncoding::default(),
             signed: SignedTemplate::body_only(),
-            timestamp_header: None,
-            timestamp_format: TimestampFormat::UnixSeconds,
-            tolerance_s: Self::DEFAULT_TOLERANCE_S,
-        }
-    }
-
-    fn check_settings(&self) -> Result<(), KeyError> {
-        if self.header.is_empty() {
-            return Err(KeyError::settings("scheme \"hmac\" needs `header`, the header with the signature"));
-        }
-        match (self.signed.signs_timestamp(), &self.timestamp_header) {
-            (true, None) => Err(KeyError::settings("`signed` has {timestamp}; state `timestamp_header`")),
-            (false, Some(_)) => Err(KeyError::settings(
-                "`timestamp_header` is not signed, so it would not stop a replay; put {timestamp} into `signed` or remove it",
-            )),
-            _ => Ok(()),
+            time: None,
+            empty_body: true,
         }
     }
 
     pub(crate) fn prepare(&self, secrets: &[Secret]) -> Result<Verifier, KeyError> {
-        self.check_settings()?;
         require_some(secrets)?;
+        self.check()?;
         let (mut keys, mut warnings) = (Vec::new(), Vec::new());
         for (index, secret) in secrets.iter().enumerate() {
             let key = decode_key(index, secret, self.key_encoding)?;
@@ -177,6 +103,32 @@ impl HmacScheme {
             keys.push(KeyedMac::keyed(self.algorithm, &key));
         }
         Ok(Verifier::of(PreparedHmac { scheme: self.clone(), keys, secrets: secrets.to_vec() }, warnings))
+    }
+
+    fn check(&self) -> Result<(), KeyError> {
+        self.signature.check()?;
+        check_time(self.time.as_ref(), &self.signed)?;
+        if let Some(TimestampPlace::Field(_)) = self.time.as_ref().map(|time| &time.place)
+            && (self.signature.fields.is_none() || self.signature.repeatable)
+        {
+            return Err(KeyError::settings(
+                "`timestamp_field` needs `signature_field` and a header that is not repeated",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A timestamp has to be signed, and what is signed as one has to be stated.
+pub(crate) fn check_time(time: Option<&SignedTime>, signed: &SignedTemplate) -> Result<(), KeyError> {
+    match (signed.signs_timestamp(), time) {
+        (true, None | Some(SignedTime { place: TimestampPlace::Body(_), .. })) => {
+            Err(KeyError::settings("the signed template has {timestamp}; set `timestamp_header` or `timestamp_field`"))
+        }
+        (false, Some(time)) if time.is_outside_body() => Err(KeyError::settings(
+            "the timestamp is set and is not signed, so it would not stop a replay; put {timestamp} into `signed`",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -200,74 +152,73 @@ struct PreparedHmac {
 }
 
 impl PreparedHmac {
-    /// The signature's text behind the prefix.
-    fn signature_text<'a>(&self, req: &Request<'a>) -> Result<&'a [u8], Rejection> {
-        let value = req.sole_header(&self.scheme.header)?;
-        value.strip_prefix(self.scheme.prefix.as_bytes()).ok_or_else(|| {
-            let detail = format!("header {} does not start with {:?}", self.scheme.header, self.scheme.prefix);
-            Rejection::of(RejectionReason::MalformedSignature, detail)
-        })
+    fn raw_timestamp<'a>(&self, req: &Request<'a>) -> Result<&'a [u8], Rejection> {
+        self.scheme.time.as_ref().map_or(Ok(&b""[..]), |time| time.raw(req, &self.scheme.signature))
     }
 
-    fn timestamp<'a>(&self, req: &Request<'a>) -> Result<Option<(&'a [u8], i64)>, Rejection> {
-        let Some(header) = &self.scheme.timestamp_header else { return Ok(None) };
-        let text = req.sole_header(header)?;
-        let field = format!("header {header}");
-        let seconds = match self.scheme.timestamp_format {
-            TimestampFormat::UnixSeconds => parse_seconds(&field, text)?,
-            TimestampFormat::UnixMillis => parse_millis(&field, text)?.div_euclid(1000),
-        };
-        Ok(Some((text, seconds)))
+    fn tag(&self, key: &KeyedMac, req: &Request<'_>, timestamp: &[u8]) -> Result<Tag, Rejection> {
+        let mut mac = key.clone();
+        self.scheme.signed.feed(req, timestamp, |bytes| mac.update(bytes))?;
+        Ok(mac.finish())
     }
 
-    fn matches(
+    /// The secret whose signature is presented.
+    fn position(
         &self,
-        key: &KeyedMac,
         req: &Request<'_>,
         timestamp: &[u8],
-        signature: &[u8],
-    ) -> Result<bool, Rejection> {
-        let mut mac = key.clone();
-        self.scheme.signed.feed(&mut mac, req, timestamp)?;
-        Ok(mac.finish().equals(signature))
+        signatures: &[Presented],
+    ) -> Result<Option<usize>, Rejection> {
+        for (index, key) in self.keys.iter().enumerate() {
+            let tag = self.tag(key, req, timestamp)?;
+            if signatures.iter().any(|signature| tag.equals(signature.as_slice())) {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
     }
 }
 
 impl Prepared for PreparedHmac {
     fn verify(&self, req: &Request<'_>, now: UnixTime) -> Result<Verified, Rejection> {
-        let text = self.signature_text(req)?;
-        let length = self.scheme.algorithm.tag_len();
-        let signature = self.scheme.encoding.decode(text, length).ok_or_else(|| {
-            let expected = format!("{} of {length} bytes", self.scheme.encoding.as_str());
-            diagnosis::malformed_signature(&format!("header {}", self.scheme.header), text, &expected)
-        })?;
-        let timestamp = self.timestamp(req)?;
-        if let Some((_, seconds)) = timestamp {
-            check_tolerance(seconds, now, self.scheme.tolerance_s)?;
+        let scheme = &self.scheme;
+        let signatures = scheme.signature.signatures(req, scheme.algorithm.tag_len())?;
+        if req.body.is_empty() && !scheme.empty_body {
+            return Err(Rejection::of(
+                RejectionReason::EmptyBody,
+                "the body is empty, and nothing but the body is signed",
+            ));
         }
-        let raw_timestamp = timestamp.map_or(&b""[..], |(text, _)| text);
-        for (index, key) in self.keys.iter().enumerate() {
-            if self.matches(key, req, raw_timestamp, signature.as_slice())? {
-                return Ok(Verified { secret_index: Some(index), signed_at_s: timestamp.map(|(_, seconds)| seconds) });
-            }
-        }
-        Err(diagnosis::no_match(&format!("the signature in header {}", self.scheme.header), self.keys.len()))
+        let timestamp = self.raw_timestamp(req)?;
+        let time = scheme.time.as_ref();
+        let outside = time.filter(|time| time.is_outside_body());
+        let signed_at_s = outside.map(|time| time.check(timestamp, now)).transpose()?;
+        let Some(index) = self.position(req, timestamp, &signatures)? else {
+            let presented = format!("the signature in header {}", scheme.signature.name(req));
+            return Err(diagnosis::no_match(&presented, self.keys.len()));
+        };
+        let in_body = time.map(|time| time.check_body(req.body, now)).transpose()?.flatten();
+        Ok(Verified { secret_index: Some(index), signed_at_s: signed_at_s.or(in_body) })
     }
 
     fn diagnose(&self, req: &Request<'_>, now: UnixTime, rejection: &Rejection) -> Vec<String> {
-        let Ok(value) = req.sole_header(&self.scheme.header) else {
-            return diagnosis::about_header(&self.scheme.header, req);
-        };
-        let text = value.strip_prefix(self.scheme.prefix.as_bytes()).unwrap_or(value);
-        let timestamp = self.scheme.timestamp_header.as_deref().and_then(|name| req.header_values(name).next());
-        let signatures = encoding::readings(text);
+        let scheme = &self.scheme;
+        let name = scheme.signature.name(req);
+        if !req.has_header(name) {
+            return diagnosis::about_header(name, req);
+        }
+        let timestamp = self.raw_timestamp(req).ok();
+        let signatures = scheme.signature.readings(req);
         let fits = |_: usize, key: &[u8], req: &Request<'_>| {
-            let key = KeyedMac::keyed(self.scheme.algorithm, key);
-            signatures
-                .iter()
-                .any(|(_, bytes)| self.matches(&key, req, timestamp.unwrap_or_default(), bytes).unwrap_or(false))
+            let tag = self.tag(&KeyedMac::keyed(scheme.algorithm, key), req, timestamp.unwrap_or_default());
+            tag.is_ok_and(|tag| signatures.iter().any(|bytes| tag.equals(bytes)))
         };
-        let trial = Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits };
+        let trial = Trial {
+            secrets: &self.secrets,
+            configured: scheme.key_encoding,
+            signs_url: scheme.signed.signs_url(),
+            fits: &fits,
+        };
         trial.explain(req, rejection).into_iter().chain(diagnosis::about_clock(timestamp, now, rejection)).collect()
     }
 }

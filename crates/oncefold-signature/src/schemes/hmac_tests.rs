@@ -1,5 +1,7 @@
 use super::*;
 use crate::scheme::Scheme;
+use crate::schemes::signature_place::{HeaderFields, SignatureEncoding};
+use crate::schemes::signed_time::TimestampFormat;
 use crate::verdict::Verdict;
 
 /// RFC 4231 sections 4.2 to 4.8 without the truncated case 5: key and data in hex, HMAC-SHA-256, HMAC-SHA-512.
@@ -86,10 +88,13 @@ const TEMPLATED: &str = "c4Eku8+xjw6Yj6uUC3PoVu25L3C6dralirexrjonqdE=";
 
 fn templated() -> HmacScheme {
     HmacScheme {
-        encoding: SignatureEncoding::Base64,
-        prefix: "sha256=".to_owned(),
+        signature: SignaturePlace {
+            encoding: SignatureEncoding::Base64,
+            prefix: "sha256=".to_owned(),
+            ..SignaturePlace::header("X-Sig")
+        },
         signed: "{timestamp}.{method}.{url}.{header:X-Tenant}.{body}".parse().unwrap(),
-        timestamp_header: Some("X-Time".to_owned()),
+        time: Some(SignedTime::header("X-Time")),
         ..HmacScheme::over_body("X-Sig")
     }
 }
@@ -137,9 +142,7 @@ fn the_wrong_encoding_is_told() {
 fn millisecond_timestamps_are_bounded_both_ways() {
     let scheme = HmacScheme {
         signed: "{timestamp}{body}".parse().unwrap(),
-        timestamp_header: Some("x-time".to_owned()),
-        timestamp_format: TimestampFormat::UnixMillis,
-        tolerance_s: 60,
+        time: Some(SignedTime { format: TimestampFormat::UnixMillis, tolerance_s: 60, ..SignedTime::header("x-time") }),
         ..HmacScheme::over_body("x-sig")
     };
     let at = |time: &[u8]| {
@@ -181,9 +184,139 @@ fn unusable_keys_and_settings_are_refused() {
     assert!(prepare(&literal, &["whsk_abc"]).unwrap_err().contains("private signing key"));
     assert_eq!(prepare(&literal, &["sixteen bytes..."]), Ok(vec![]));
     assert_eq!(prepare(&literal, &["long enough secret", "fifteen bytes.."]).unwrap().len(), 1);
-    let unsigned = HmacScheme { timestamp_header: Some("x-time".to_owned()), ..HmacScheme::over_body("x-sig") };
+    let unsigned = HmacScheme { time: Some(SignedTime::header("x-time")), ..HmacScheme::over_body("x-sig") };
     assert!(prepare(&unsigned, &["secret"]).unwrap_err().contains("is not signed"));
     let untimed = HmacScheme { signed: "{timestamp}{body}".parse().unwrap(), ..HmacScheme::over_body("x-sig") };
     assert!(prepare(&untimed, &["secret"]).unwrap_err().contains("timestamp_header"));
     assert!(prepare(&HmacScheme::over_body(""), &["secret"]).is_err());
+}
+
+/// A tag by the implementation that RFC 4231 checks above.
+fn hex_tag(key: &str, text: &str) -> String {
+    hex::encode(KeyedMac::keyed(HmacAlgorithm::Sha256, key.as_bytes()).over(&[text.as_bytes()]).as_slice())
+}
+
+#[test]
+fn fields_in_one_header_may_hold_several_signatures_and_one_time() {
+    let place = SignaturePlace {
+        fields: Some(HeaderFields { separator: ';', signature: "h1".to_owned() }),
+        ..SignaturePlace::header("Paddle-Signature")
+    };
+    let scheme = HmacScheme {
+        signature: place,
+        signed: "{timestamp}:{body}".parse().unwrap(),
+        time: Some(SignedTime { place: TimestampPlace::Field("ts".to_owned()), ..SignedTime::header("") }),
+        ..HmacScheme::over_body("")
+    };
+    let (right, wrong) = (hex_tag("a literal secret", "1000:{}"), "0".repeat(64));
+    let verdict = |header: &str| verify(&scheme, "a literal secret", &[("paddle-signature", header.as_bytes())], b"{}");
+    for header in [
+        format!("ts=1000;h1={right}"),
+        format!("ts=1000;h1={right};h1={wrong}"),
+        format!("h1={wrong};h1={right};ts=1000;v=2"),
+    ] {
+        assert!(verdict(&header).is_valid(), "{header}");
+    }
+    let why = |header: &str| reason(verdict(header)).0;
+    assert_eq!(why(&format!("ts=1000;ts=1000;h1={right}")), RejectionReason::DuplicateHeader);
+    assert_eq!(why(&format!("ts=1000; h1={right}")), RejectionReason::MalformedHeader);
+    assert_eq!(why(&format!("h1={right}")), RejectionReason::MalformedHeader);
+    assert_eq!(why(&format!("ts=1000,h1={right}")), RejectionReason::MalformedHeader);
+    assert_eq!(why(&format!("ts=1000;h1={wrong}")), RejectionReason::NoMatchingSignature);
+}
+
+#[test]
+fn the_first_header_that_is_there_counts() {
+    let headers = vec!["New".to_owned(), "Old".to_owned()];
+    let scheme = HmacScheme {
+        signature: SignaturePlace { headers, ..SignaturePlace::header("") },
+        empty_body: false,
+        ..HmacScheme::over_body("")
+    };
+    let (right, wrong) = (hex_tag("a literal secret", "{}"), "0".repeat(64));
+    let (right, wrong) = (right.as_bytes(), wrong.as_bytes());
+    let verdict = |headers: &[(&str, &[u8])], body: &[u8]| verify(&scheme, "a literal secret", headers, body);
+    assert!(verdict(&[("old", right)], b"{}").is_valid());
+    assert!(verdict(&[("old", wrong), ("new", right)], b"{}").is_valid());
+    assert_eq!(reason(verdict(&[("old", right), ("new", wrong)], b"{}")).0, RejectionReason::NoMatchingSignature);
+    assert_eq!(reason(verdict(&[("old", right), ("old", right)], b"{}")).0, RejectionReason::DuplicateHeader);
+    let (why, detail) = reason(verdict(&[], b"{}"));
+    assert_eq!((why, detail.as_str()), (RejectionReason::MissingHeader, "none of the headers New, Old is there"));
+    let empty = hex_tag("a literal secret", "");
+    assert_eq!(reason(verdict(&[("new", empty.as_bytes())], b"")).0, RejectionReason::EmptyBody);
+}
+
+#[test]
+fn a_repeatable_header_takes_any_signature_and_an_optional_prefix_may_be_left_out() {
+    let scheme = HmacScheme {
+        signature: SignaturePlace {
+            prefix: "sha256=".to_owned(),
+            prefix_optional: true,
+            repeatable: true,
+            ..SignaturePlace::header("x-sig")
+        },
+        ..HmacScheme::over_body("")
+    };
+    let right = hex_tag("a literal secret", "{}");
+    let prefixed = format!("sha256={right}");
+    for value in [&right, &prefixed] {
+        let headers: [(&str, &[u8]); 2] = [("x-sig", b"sha256=00"), ("x-sig", value.as_bytes())];
+        assert!(verify(&scheme, "a literal secret", &headers, b"{}").is_valid());
+    }
+    let sha1 = format!("sha1={right}");
+    assert!(!verify(&scheme, "a literal secret", &[("x-sig", sha1.as_bytes())], b"{}").is_valid());
+    assert_eq!(reason(verify(&scheme, "a literal secret", &[], b"{}")).0, RejectionReason::MissingHeader);
+}
+
+#[test]
+fn a_time_in_the_body_is_bounded() {
+    let scheme = HmacScheme {
+        time: Some(SignedTime {
+            place: TimestampPlace::Body("/sent".to_owned()),
+            format: TimestampFormat::UnixMillis,
+            tolerance_s: 60,
+        }),
+        ..HmacScheme::over_body("x-sig")
+    };
+    let verdict = |body: &str| {
+        let tag = hex_tag("a literal secret", body);
+        verify(&scheme, "a literal secret", &[("x-sig", tag.as_bytes())], body.as_bytes())
+    };
+    let valid = Verdict::Valid(Verified { secret_index: Some(0), signed_at_s: Some(1_060) });
+    assert_eq!(verdict(r#"{"sent":1060000}"#), valid);
+    assert_eq!(verdict(r#"{"sent":"1060000"}"#), valid);
+    let why = |body: &str| reason(verdict(body)).0;
+    assert_eq!(why(r#"{"sent":939999}"#), RejectionReason::TimestampTooOld);
+    assert_eq!(why(r#"{"sent":1061000}"#), RejectionReason::TimestampInFuture);
+    for body in [r#"{"sent":1.06e6}"#, r#"{"sent":null}"#, "{}", "sent"] {
+        assert_eq!(why(body), RejectionReason::MalformedTimestamp, "{body}");
+    }
+}
+
+#[test]
+fn instants_are_read_and_signed_as_they_are_written() {
+    let scheme = HmacScheme {
+        signed: "{timestamp}{body}".parse().unwrap(),
+        time: Some(SignedTime { format: TimestampFormat::Rfc3339, ..SignedTime::header("x-time") }),
+        ..HmacScheme::over_body("x-sig")
+    };
+    let verdict = |time: &str| {
+        let tag = hex_tag("a literal secret", &format!("{time}{{}}"));
+        verify(&scheme, "a literal secret", &[("x-sig", tag.as_bytes()), ("x-time", time.as_bytes())], b"{}")
+    };
+    for time in ["1970-01-01T00:16:40Z", "1970-01-01T02:16:40.999+02:00"] {
+        assert!(verdict(time).is_valid(), "{time}");
+    }
+    assert_eq!(reason(verdict("1970-01-01T00:11:39Z")).0, RejectionReason::TimestampTooOld);
+    for time in ["1000", "1970-01-01T00:16:40", "1970-01-01 00:16:40Z", "yesterday"] {
+        assert_eq!(reason(verdict(time)).0, RejectionReason::MalformedTimestamp, "{time}");
+    }
+}
+
+/// `wp_specialchars_decode` with ENT_QUOTES resolves once: `&amp;lt;` is `&lt;`.
+#[test]
+fn html_in_a_secret_is_resolved_once() {
+    let decoded = |text: &str| KeyEncoding::Html.decode(text).and_then(|key| String::from_utf8(key).ok()).unwrap();
+    assert_eq!(decoded("wc&amp;&lt;co&gt;&quot;x&#039;"), "wc&<co>\"x'");
+    assert_eq!(decoded("&amp;lt;&nbsp;a&b"), "&lt;&nbsp;a&b");
 }

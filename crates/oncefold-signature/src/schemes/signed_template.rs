@@ -1,12 +1,11 @@
 //! What an HMAC is computed over: a template such as `{timestamp}.{body}`, parsed once.
 
-use crate::mac::KeyedMac;
 use crate::request::Request;
 use crate::verdict::{Rejection, RejectionReason};
 use std::fmt;
 use std::str::FromStr;
 
-/// The signed text as a template. Placeholders: `{body}`, `{timestamp}` (the raw text of the timestamp header),
+/// The signed text as a template. Placeholders: `{body}`, `{timestamp}` (the raw text of the signed time),
 /// `{method}`, `{url}` (the source's configured public URL), `{header:NAME}`. Everything else stands for itself.
 /// Displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,23 +58,35 @@ impl SignedTemplate {
         self.parts.contains(&Part::Url)
     }
 
-    /// Streams the signed text into a MAC; the body is not copied.
-    pub(crate) fn feed(&self, mac: &mut KeyedMac, req: &Request<'_>, timestamp: &[u8]) -> Result<(), Rejection> {
+    /// Hands out the signed text piece by piece; the body is not copied.
+    pub(crate) fn feed(
+        &self,
+        req: &Request<'_>,
+        timestamp: &[u8],
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<(), Rejection> {
         for part in &self.parts {
-            match part {
-                Part::Literal(text) => mac.update(text.as_bytes()),
-                Part::Body => mac.update(req.body),
-                Part::Timestamp => mac.update(timestamp),
-                Part::Method => mac.update(req.method.as_bytes()),
-                Part::Url => mac.update(req.url.ok_or_else(missing_url)?.as_bytes()),
-                Part::Header(name) => mac.update(req.sole_header(name)?),
-            }
+            sink(match part {
+                Part::Literal(text) => text.as_bytes(),
+                Part::Body => req.body,
+                Part::Timestamp => timestamp,
+                Part::Method => req.method.as_bytes(),
+                Part::Url => req.url.ok_or_else(missing_url)?.as_bytes(),
+                Part::Header(name) => req.sole_header(name)?,
+            });
         }
         Ok(())
     }
+
+    /// The signed text in one piece.
+    pub(crate) fn text(&self, req: &Request<'_>, timestamp: &[u8]) -> Result<Vec<u8>, Rejection> {
+        let mut text = Vec::with_capacity(req.body.len() + timestamp.len());
+        self.feed(req, timestamp, |bytes| text.extend_from_slice(bytes))?;
+        Ok(text)
+    }
 }
 
-fn missing_url() -> Rejection {
+pub(crate) fn missing_url() -> Rejection {
     Rejection::of(RejectionReason::MissingUrl, "the scheme signs the public URL; state `url` in the source")
 }
 

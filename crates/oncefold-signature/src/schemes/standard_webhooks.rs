@@ -92,7 +92,7 @@ impl StandardWebhooks {
 
     fn decoded(self, text: &str) -> Option<Vec<u8>> {
         match self.key_encoding {
-            KeyEncoding::Literal => self.key_encoding.decode(text),
+            KeyEncoding::Literal | KeyEncoding::Html => self.key_encoding.decode(text),
             KeyEncoding::Base64 | KeyEncoding::Hex => {
                 self.key_encoding.decode(text.strip_prefix(SECRET_PREFIX).unwrap_or(text))
             }
@@ -229,7 +229,8 @@ impl Prepared for PreparedStandardWebhooks {
                 signatures.iter().any(|(_, bytes)| tag.equals(bytes))
             }
         };
-        let trial = Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, fits: &fits };
+        let trial =
+            Trial { secrets: &self.secrets, configured: self.scheme.key_encoding, signs_url: false, fits: &fits };
         trial
             .explain(req, rejection)
             .into_iter()

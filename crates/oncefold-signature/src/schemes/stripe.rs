@@ -10,6 +10,7 @@ use crate::mac::{HmacAlgorithm, KeyedMac};
 use crate::request::Request;
 use crate::scheme::{Prepared, Verifier};
 use crate::schemes::hmac::{KeyEncoding, decode_key};
+use crate::schemes::signature_place::field_values;
 use crate::secret::{KeyError, Secret, require_some, short_key_warning};
 use crate::time::{UnixTime, check_tolerance, parse_seconds};
 use crate::verdict::{Rejection, RejectionReason, Verified};
@@ -52,7 +53,7 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn read(header: &'a [u8]) -> Result<Self, Rejection> {
-        let mut timestamps = values(header, b"t");
+        let mut timestamps = field_values(header, ',', "t");
         let malformed = |detail: String| Rejection::of(RejectionReason::MalformedHeader, detail);
         let timestamp =
             timestamps.next().ok_or_else(|| malformed(format!("header {HEADER} has no t= field (t=…,v1=…)")))?;
@@ -61,20 +62,15 @@ impl<'a> Fields<'a> {
             let detail = format!("header {HEADER} has {} t= fields, one is allowed", more + 1);
             return Err(Rejection::of(RejectionReason::DuplicateHeader, detail));
         }
-        if values(header, b"v1").next().is_none() {
+        if field_values(header, ',', "v1").next().is_none() {
             return Err(malformed(format!("header {HEADER} has no v1= field (t=…,v1=…)")));
         }
         Ok(Self { timestamp, header })
     }
 
     fn signatures(&self) -> impl Iterator<Item = &'a [u8]> {
-        values(self.header, b"v1")
+        field_values(self.header, ',', "v1")
     }
-}
-
-/// The values of a field in `k=v,k=v`; keys are compared exactly, spaces included.
-fn values<'a>(header: &'a [u8], key: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-    header.split(|byte| *byte == b',').filter_map(move |field| field.strip_prefix(key)?.strip_prefix(b"="))
 }
 
 struct PreparedStripe {
@@ -110,7 +106,7 @@ impl Prepared for PreparedStripe {
             let tag = KeyedMac::keyed(ALGORITHM, key).over(&[fields.timestamp, b".", req.body]);
             signatures.iter().any(|(_, bytes)| tag.equals(bytes))
         };
-        let trial = Trial { secrets: &self.secrets, configured: KeyEncoding::Literal, fits: &fits };
+        let trial = Trial { secrets: &self.secrets, configured: KeyEncoding::Literal, signs_url: false, fits: &fits };
         trial
             .explain(req, rejection)
             .into_iter()

@@ -70,7 +70,7 @@ fn missing(place: &TokenPlace) -> Rejection {
 }
 
 /// The one value of a query parameter, decoded as a form.
-fn query_value<'a>(query: &'a str, name: &str) -> Result<Cow<'a, [u8]>, Rejection> {
+pub(crate) fn query_value<'a>(query: &'a str, name: &str) -> Result<Cow<'a, [u8]>, Rejection> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let mut values = pairs.filter(|(key, _)| form_decoded(key).as_ref() == name.as_bytes()).map(|(_, value)| value);
     let place = TokenPlace::Query(name.to_owned());

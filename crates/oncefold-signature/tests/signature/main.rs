@@ -1,4 +1,3 @@
 //! The public verification interface, against published vectors and an independent HMAC (ring).
 
 mod properties;
-mod vectors;

@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oncefold_signature::{
-    HmacScheme, Rejection, Request, Scheme, Secret, StandardWebhooks, StripeScheme, TokenPlace, TokenScheme, UnixTime,
-    Verdict, Verifier,
+    HmacScheme, Rejection, Request, Scheme, Secret, SignedTime, StandardWebhooks, StripeScheme, TokenPlace,
+    TokenScheme, UnixTime, Verdict, Verifier,
 };
 use proptest::prelude::*;
 use ring::hmac;
@@ -19,9 +19,9 @@ type Headers = Vec<(&'static str, Vec<u8>)>;
 
 fn schemes() -> Vec<Scheme> {
     let mut with_timestamp = HmacScheme::over_body("x-signature");
-    with_timestamp.prefix = "v0=".to_owned();
+    with_timestamp.signature.prefix = "v0=".to_owned();
     with_timestamp.signed = "v0:{timestamp}:{body}".parse().expect("template");
-    with_timestamp.timestamp_header = Some("x-timestamp".to_owned());
+    with_timestamp.time = Some(SignedTime::header("x-timestamp"));
     vec![
         Scheme::Hmac(HmacScheme::over_body("x-signature")),
         Scheme::Hmac(with_timestamp),
