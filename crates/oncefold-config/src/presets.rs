@@ -15,19 +15,41 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-const PRESETS: [Preset; 4] = [
-    Preset {
-        name: "standard-webhooks",
-        about: "senders that follow standardwebhooks.com (webhook-* headers)",
-        text: include_str!("../presets/standard-webhooks.toml"),
-    },
-    Preset { name: "storekit", about: "storekit.com, sent by Svix", text: include_str!("../presets/storekit.toml") },
-    Preset { name: "stripe", about: "Stripe snapshot events", text: include_str!("../presets/stripe.toml") },
-    Preset {
-        name: "svix",
-        about: "anything sent through Svix (svix-* or webhook-* headers)",
-        text: include_str!("../presets/svix.toml"),
-    },
+/// A preset whose text is the file of its name.
+macro_rules! shipped {
+    ($name:literal, $about:literal) => {
+        Preset { name: $name, about: $about, text: include_str!(concat!("../presets/", $name, ".toml")) }
+    };
+}
+
+const PRESETS: [Preset; 27] = [
+    shipped!("adyen", "Adyen standard notifications, JSON"),
+    shipped!("adyen-platform", "Adyen platforms: balance platform, management"),
+    shipped!("bigcommerce", "BigCommerce"),
+    shipped!("discord", "Discord interactions and webhook events"),
+    shipped!("dropbox", "Dropbox"),
+    shipped!("github", "GitHub repositories, organizations and apps"),
+    shipped!("hubspot", "HubSpot, signature version 3"),
+    shipped!("intercom", "Intercom"),
+    shipped!("linear", "Linear"),
+    shipped!("meta", "Meta: Facebook, Instagram, WhatsApp"),
+    shipped!("mollie", "Mollie, next-gen webhooks"),
+    shipped!("paddle", "Paddle Billing"),
+    shipped!("paypal", "PayPal"),
+    shipped!("shopify", "Shopify apps and shops, webhooks and events"),
+    shipped!("slack", "Slack events"),
+    shipped!("sns", "Amazon SNS over HTTP(S)"),
+    shipped!("square", "Square"),
+    shipped!("standard-webhooks", "senders that follow standardwebhooks.com (webhook-* headers)"),
+    shipped!("storekit", "storekit.com, sent by Svix"),
+    shipped!("stripe", "Stripe snapshot events"),
+    shipped!("svix", "anything sent through Svix (svix-* or webhook-* headers)"),
+    shipped!("twilio", "Twilio, auth tokens and shared keys"),
+    shipped!("woocommerce", "WooCommerce shops"),
+    shipped!("xero", "Xero accounting"),
+    shipped!("zendesk", "Zendesk event webhooks"),
+    shipped!("zonos", "Zonos"),
+    shipped!("zoom", "Zoom"),
 ];
 
 /// Every preset, by name.
@@ -46,6 +68,9 @@ pub(crate) fn named(node: &Node<'_>) -> Option<&'static Preset> {
     node.choice(&choices).and_then(preset)
 }
 
+/// What is an example for pasting: nobody else has this URL.
+const EXAMPLE: &str = "url";
+
 /// What the user wrote, and beside it what the preset says; all of the preset stands where it is named. Tables are
 /// taken together key by key, `projections` one after the other; a scheme of the user's own drops the preset's.
 /// (Its `secrets` are an example for pasting: a source's are read from what the user wrote.)
@@ -54,6 +79,9 @@ pub(crate) fn merged<'a>(own: &DeTable<'a>, preset: &Preset, named: &Node<'a>) -
     let at = named.place.offset.unwrap_or(0);
     for (key, mut value) in shipped(preset) {
         let key = key.into_inner();
+        if key == EXAMPLE {
+            continue;
+        }
         stand_at(&mut value, at);
         let Some(existing) = merged.get_mut(key.as_ref()) else {
             merged.insert(Spanned::new(at..at, key), value);

@@ -1,6 +1,7 @@
 //! One file per section: its keys, its validation, what it becomes.
 
 pub(crate) mod admin;
+pub(crate) mod certificates;
 pub(crate) mod ingest;
 pub(crate) mod listen;
 pub(crate) mod ops;

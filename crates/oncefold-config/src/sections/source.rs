@@ -5,7 +5,7 @@ use crate::reader::{Node, Place, Schema, Table};
 use crate::sections::projection::ReadProjection;
 use crate::sections::respond::{self, Respond};
 use crate::sections::secrets::Secrets;
-use crate::sections::{projection, secrets, verify};
+use crate::sections::{certificates, projection, secrets, verify};
 use oncefold_core::Source;
 use oncefold_core::id::{EntityKind, SourceName};
 use oncefold_core::locator::Locator;
@@ -23,11 +23,12 @@ pub(crate) const SCHEMA: Schema = Schema {
         "methods",
         "respond",
         "url",
+        "certificates",
         "format",
         "default_projections",
         "projections",
     ],
-    later: &["split", "certificates", "api_versions", "fetch", "reconcile", "handshake", "content_encodings"],
+    later: &["split", "api_versions", "fetch", "reconcile", "handshake", "content_encodings"],
 };
 pub(crate) const ID_SCHEMA: Schema =
     Schema { title: "`id` of a source", keys: &["derive", "first"], later: &["window"] };
@@ -125,21 +126,21 @@ impl ReadParts {
     fn read(table: &Table<'_>, own: &Table<'_>, has_preset: bool, preset_failed: bool) -> Self {
         let secrets = secrets::read(own);
         let known = table.context.problem_count();
-        let scheme = match table.get("verify") {
+        let mut scheme = match table.get("verify") {
             Some(node) => node.table(&verify::SCHEMA).and_then(|table| verify::read(&table)),
             None if preset_failed => None,
             None => verify::read(&table.section("verify", &verify::SCHEMA)),
         };
         let settings_are_sound = table.context.problem_count() == known;
-        let takes_keys = scheme_name(table).is_some_and(|name| name != "none");
+        if let Some(node) = table.get("certificates") {
+            certificates::read(&node, scheme.as_mut());
+        }
+        let takes_keys = scheme_name(table).is_some_and(|name| !["none", "sns"].contains(&name));
         if takes_keys && !secrets.stated {
             table.missing("secrets", "set it, such as secrets = [\"env:SHOP_SECRET\"]");
         }
         let public_url = table.get("url").and_then(|n| url(&n));
-        if let Some(Scheme::Hmac(hmac)) = &scheme
-            && hmac.signed.signs_url()
-            && table.get("url").is_none()
-        {
+        if scheme.as_ref().is_some_and(Scheme::signs_url) && table.get("url").is_none() {
             table.missing("url", "the signature covers the URL: state the public URL the provider was given");
         }
         let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets, settings_are_sound));
@@ -188,7 +189,7 @@ fn scheme_name<'a>(table: &Table<'a>) -> Option<&'a str> {
 /// Sets up the keys; each that cannot be used is named. What is wrong with the settings was said before.
 fn prepare(table: &Table<'_>, scheme: &Scheme, secrets: &Secrets, settings_are_sound: bool) -> Option<Verifier> {
     let context = table.context;
-    let no_keys = *scheme == Scheme::None;
+    let no_keys = !scheme.takes_secrets();
     let mut sound = !secrets.broken && (secrets.stated || no_keys);
     for (secret, place) in secrets.values.iter().zip(&secrets.places).filter(|_| !no_keys) {
         if let Err(e) = scheme.prepare(std::slice::from_ref(secret))
@@ -205,7 +206,10 @@ fn prepare(table: &Table<'_>, scheme: &Scheme, secrets: &Secrets, settings_are_s
     match scheme.prepare(&secrets.values) {
         Ok(verifier) => {
             let (place, mend) = match table.get("verify").filter(|_| no_keys) {
-                Some(node) => (node.place, "use it only where a network or a proxy guards the source"),
+                Some(node) if *scheme == Scheme::None => {
+                    (node.place, "use it only where a network or a proxy guards the source")
+                }
+                Some(node) => (node.place, "list them, so that nobody else's are taken"),
                 None => (secrets_place, "ask the provider for another one, if it can be had"),
             };
             verifier.warnings().iter().for_each(|warning| context.warn(&place, warning.clone(), mend));
@@ -226,10 +230,7 @@ fn read_projections(
     has_preset: bool,
     scheme: Option<&Scheme>,
 ) -> Vec<ReadProjection> {
-    let signed_time = match scheme {
-        Some(Scheme::Hmac(hmac)) => hmac.timestamp_header.as_ref().map(|name| name.to_ascii_lowercase()),
-        _ => None,
-    };
+    let signed_time = scheme.and_then(Scheme::timestamp_header).map(str::to_ascii_lowercase);
     let expected = "a list of tables, [[sources.X.projections]]";
     let mut nodes = own.get("projections").and_then(|n| n.items(expected)).unwrap_or_default();
     if let Some(node) = own.get("default_projections")

@@ -1,9 +1,11 @@
 //! `[sources.X.verify]`: how deliveries are verified.
 
+mod signature;
+
 use crate::reader::{Node, Schema, Table};
 use oncefold_signature::{
-    HeaderFamily, HmacAlgorithm, HmacScheme, KeyEncoding, Scheme, SignatureEncoding, SignedTemplate, StandardWebhooks,
-    StripeScheme, TimestampFormat, TokenPlace, TokenScheme,
+    HeaderFamily, HmacAlgorithm, KeyEncoding, PayPalScheme, Scheme, SnsScheme, StandardWebhooks, StripeScheme,
+    TokenPlace, TokenScheme, TwilioScheme,
 };
 use std::time::Duration;
 
@@ -15,36 +17,58 @@ pub(crate) const SCHEMA: Schema = Schema {
         "header",
         "encoding",
         "prefix",
+        "prefix_optional",
+        "repeatable",
+        "signature_field",
+        "separator",
         "key_encoding",
         "signed",
         "timestamp_header",
+        "timestamp_field",
+        "timestamp_pointer",
         "timestamp_format",
         "tolerance",
+        "empty_body",
         "headers",
+        "topics",
         "in",
         "name",
     ],
-    later: &["certificates", "key_id_header"],
+    later: &["key_id_header"],
 };
 
 const TOLERANCE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
-const KEY_ENCODINGS: [(&str, KeyEncoding); 3] =
-    [("literal", KeyEncoding::Literal), ("base64", KeyEncoding::Base64), ("hex", KeyEncoding::Hex)];
+const KEY_ENCODINGS: [(&str, KeyEncoding); 4] = [
+    ("literal", KeyEncoding::Literal),
+    ("base64", KeyEncoding::Base64),
+    ("hex", KeyEncoding::Hex),
+    ("html", KeyEncoding::Html),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Hmac,
     StandardWebhooks,
     Stripe,
+    Ed25519,
+    Twilio,
+    Adyen,
+    PayPal,
+    Sns,
     Token,
     Basic,
     None,
 }
 
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, Kind); 11] = [
     ("hmac", Kind::Hmac),
     ("standard-webhooks", Kind::StandardWebhooks),
     ("stripe", Kind::Stripe),
+    ("ed25519", Kind::Ed25519),
+    ("twilio", Kind::Twilio),
+    ("adyen", Kind::Adyen),
+    ("paypal", Kind::PayPal),
+    ("sns", Kind::Sns),
     ("token", Kind::Token),
     ("basic", Kind::Basic),
     ("none", Kind::None),
@@ -58,6 +82,23 @@ impl Kind {
                 "header",
                 "encoding",
                 "prefix",
+                "prefix_optional",
+                "repeatable",
+                "signature_field",
+                "separator",
+                "key_encoding",
+                "signed",
+                "timestamp_header",
+                "timestamp_field",
+                "timestamp_pointer",
+                "timestamp_format",
+                "tolerance",
+                "empty_body",
+            ],
+            Self::Ed25519 => &[
+                "header",
+                "encoding",
+                "prefix",
                 "key_encoding",
                 "signed",
                 "timestamp_header",
@@ -66,8 +107,10 @@ impl Kind {
             ],
             Self::StandardWebhooks => &["headers", "key_encoding", "tolerance"],
             Self::Stripe => &["tolerance"],
+            Self::Twilio => &["algorithm"],
+            Self::Sns => &["topics"],
             Self::Token => &["in", "name", "prefix"],
-            Self::Basic | Self::None => &[],
+            Self::Adyen | Self::PayPal | Self::Basic | Self::None => &[],
         }
     }
 }
@@ -77,7 +120,7 @@ pub(crate) fn read(table: &Table<'_>) -> Option<Scheme> {
     let Some(node) = table.get("scheme") else {
         table.missing(
             "scheme",
-            "set `preset`, or `[sources.X.verify] scheme` to hmac, standard-webhooks, stripe, token, basic or none",
+            "set `preset`, or `[sources.X.verify] scheme` to hmac, standard-webhooks, ed25519, token, basic or none, or to the provider's",
         );
         return None;
     };
@@ -93,7 +136,12 @@ pub(crate) fn read(table: &Table<'_>) -> Option<Scheme> {
         }
     }
     match kind {
-        Kind::Hmac => hmac(table).map(Scheme::Hmac),
+        Kind::Hmac => signature::hmac(table).map(Scheme::Hmac),
+        Kind::Ed25519 => signature::ed25519(table).map(Scheme::Ed25519),
+        Kind::Twilio => Some(Scheme::Twilio(TwilioScheme { algorithm: algorithm(table) })),
+        Kind::Adyen => Some(Scheme::Adyen),
+        Kind::PayPal => Some(Scheme::PayPal(PayPalScheme::default())),
+        Kind::Sns => Some(Scheme::Sns(SnsScheme { topics: topics(table), certificates: vec![] })),
         Kind::StandardWebhooks => Some(Scheme::StandardWebhooks(standard_webhooks(table))),
         Kind::Stripe => Some(Scheme::Stripe(StripeScheme {
             tolerance_s: tolerance(table).unwrap_or(StripeScheme::default().tolerance_s),
@@ -124,66 +172,28 @@ fn header_name(node: &Node<'_>) -> Option<String> {
     is_name.then(|| text.to_owned())
 }
 
-fn hmac(table: &Table<'_>) -> Option<HmacScheme> {
-    let Some(header) = table.get("header") else {
-        table.missing("header", "name the header that carries the signature");
-        return None;
-    };
-    let mut scheme = HmacScheme::over_body(header_name(&header)?);
+fn algorithm(table: &Table<'_>) -> Option<HmacAlgorithm> {
     let algorithms = [HmacAlgorithm::Sha1, HmacAlgorithm::Sha256, HmacAlgorithm::Sha512].map(|a| (a.as_str(), a));
-    let encodings = [SignatureEncoding::Hex, SignatureEncoding::Base64].map(|e| (e.as_str(), e));
-    let formats = [("unix_s", TimestampFormat::UnixSeconds), ("unix_ms", TimestampFormat::UnixMillis)];
-    let choose = |key| table.get(key);
-    scheme.algorithm = choose("algorithm").and_then(|n| n.choice(&algorithms)).unwrap_or(scheme.algorithm);
-    scheme.encoding = choose("encoding").and_then(|n| n.choice(&encodings)).unwrap_or(scheme.encoding);
-    scheme.key_encoding = choose("key_encoding").and_then(|n| n.choice(&KEY_ENCODINGS)).unwrap_or(scheme.key_encoding);
-    scheme.timestamp_format = choose("timestamp_format").and_then(|n| n.choice(&formats)).unwrap_or_default();
-    scheme.tolerance_s = tolerance(table).unwrap_or(scheme.tolerance_s);
-    scheme.prefix = prefix(table);
-    scheme.timestamp_header = table.get("timestamp_header").and_then(|n| header_name(&n));
-    if let Some(node) = table.get("signed") {
-        scheme.signed = signed(&node)?;
-    }
-    check_timestamp(table, &scheme);
-    Some(scheme)
+    table.get("algorithm").and_then(|n| n.choice(&algorithms))
+}
+
+/// ARNs of SNS topics.
+fn topics(table: &Table<'_>) -> Vec<String> {
+    let Some(node) = table.get("topics") else { return vec![] };
+    let items = node.items("a list of topics, such as [\"arn:aws:sns:eu-west-1:123456789012:orders\"]");
+    let topics = items.unwrap_or_default().into_iter().filter_map(|item| {
+        let text = item.text("the ARN of a topic")?;
+        if !text.starts_with("arn:") {
+            item.problem("is no ARN", "copy the topic's ARN, such as \"arn:aws:sns:eu-west-1:123456789012:orders\"");
+        }
+        Some(text.to_owned())
+    });
+    topics.collect()
 }
 
 fn prefix(table: &Table<'_>) -> String {
     let text = table.get("prefix").and_then(|n| n.text("what stands before it, such as \"sha256=\""));
     text.unwrap_or_default().to_owned()
-}
-
-fn signed(node: &Node<'_>) -> Option<SignedTemplate> {
-    match node.text("a template such as \"{timestamp}.{body}\"")?.parse() {
-        Ok(template) => Some(template),
-        Err(e) => {
-            let error: oncefold_signature::TemplateError = e;
-            node.problem(error.to_string(), "write a template such as \"{timestamp}.{body}\"");
-            None
-        }
-    }
-}
-
-/// A timestamp has to be signed, and to be bounded once it is.
-fn check_timestamp(table: &Table<'_>, scheme: &HmacScheme) {
-    let signs = scheme.signed.to_string().contains("{timestamp}");
-    match (signs, table.get("timestamp_header")) {
-        (true, None) => {
-            table.missing("timestamp_header", "name the header that `{timestamp}` in `signed` stands for");
-        }
-        (false, Some(node)) => node.problem(
-            "the timestamp is not signed, so it would not stop a replay",
-            "put {timestamp} into `signed`, or remove `timestamp_header`",
-        ),
-        (true, Some(_)) => {}
-        (false, None) => {
-            for key in ["timestamp_format", "tolerance"] {
-                if let Some(node) = table.get(key) {
-                    node.problem("has no effect without `timestamp_header`", "remove it, or state the header");
-                }
-            }
-        }
-    }
 }
 
 fn standard_webhooks(table: &Table<'_>) -> StandardWebhooks {

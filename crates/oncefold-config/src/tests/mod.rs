@@ -2,9 +2,11 @@
 
 mod bad;
 mod good;
+mod handshakes;
 mod hidden;
 mod presets;
 mod reference;
+mod vectors;
 
 use crate::{Config, Loaded, Problem, Problems, SourceConfig};
 

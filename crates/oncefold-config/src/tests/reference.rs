@@ -56,6 +56,7 @@ fn around(title: &str, line: &str) -> String {
             let scheme = match key {
                 "scheme" => "",
                 "headers" => "scheme = 'standard-webhooks'\n",
+                "topics" => "scheme = 'sns'\n",
                 "in" => "scheme = 'token'\n",
                 "name" => "scheme = 'token'\nin = 'query'\n",
                 "header" => "scheme = 'hmac'\n",
