@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Why a publish was not confirmed. The event may still arrive later: harmless, since the database decides (P2).
 #[derive(Debug, Error)]
 pub enum PublishError {
-    /// The queue is known to be away; nothing was sent.
+    /// The queue is known to be away and nothing was sent; or its connection broke before the confirm.
     #[error("the queue is away: {0}")]
     Away(String),
     /// No confirm came in time.
