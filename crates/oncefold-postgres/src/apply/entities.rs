@@ -9,6 +9,7 @@ use oncefold_core::order_key::OrderKey;
 use oncefold_core::store::StoreError;
 use oncefold_core::time::Timestamp;
 use sqlx::PgConnection;
+use std::collections::HashMap;
 
 /// A change and the event it came with.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,9 @@ enum Before {
 
 /// One statement: locks the entities that are there, in key order; inserts those that are not; moves those whose order
 /// key is lower. Answers in the order of the winners.
+///
+/// The input is joined to `entities` alone, once, and what was found carries it along: a prepared statement is planned
+/// for ten rows of input, and a join of one list with another would then compare each with each.
 async fn write(
     connection: &mut PgConnection,
     winners: &[Sourced<'_>],
@@ -69,34 +73,32 @@ async fn write(
             WITH ORDINALITY AS new (entity, key, order_key, state, state_digest, version, event, position)
         ),
         old AS MATERIALIZED (
-            SELECT e.entity, e.key, e.order_key, e.state_digest, e.deleted
+            SELECT e.order_key AS old_order_key, e.state_digest AS old_state_digest, e.deleted AS old_deleted, new.*
             FROM new JOIN entities e ON e.entity = new.entity AND e.key = new.key
             ORDER BY e.entity, e.key
             FOR UPDATE OF e
         ),
         inserted AS (
             INSERT INTO entities (entity, key, order_key, state, state_digest, version, deleted, event, updated_at_us)
-            SELECT new.entity, new.key, new.order_key, new.state::jsonb, new.state_digest, new.version,
-                   new.state IS NULL, new.event, $8
-            FROM new LEFT JOIN old ON old.entity = new.entity AND old.key = new.key
-            WHERE old.entity IS NULL
-            ORDER BY new.entity COLLATE "C", new.key COLLATE "C"
+            SELECT entity, key, order_key, state::jsonb, state_digest, version, state IS NULL, event, $8
+            FROM new
+            WHERE position NOT IN (SELECT position FROM old)
+            ORDER BY entity COLLATE "C", key COLLATE "C"
             ON CONFLICT (entity, key) DO NOTHING
             RETURNING entity, key
         ),
         moved AS (
             UPDATE entities SET
-                order_key = new.order_key, state = new.state::jsonb, state_digest = new.state_digest,
-                version = new.version, deleted = new.state IS NULL, event = new.event, updated_at_us = $8
-            FROM old JOIN new ON new.entity = old.entity AND new.key = old.key
-            WHERE entities.entity = old.entity AND entities.key = old.key AND entities.order_key < new.order_key
+                order_key = old.order_key, state = old.state::jsonb, state_digest = old.state_digest,
+                version = old.version, deleted = old.state IS NULL, event = old.event, updated_at_us = $8
+            FROM old
+            WHERE entities.entity = old.entity AND entities.key = old.key AND entities.order_key < old.order_key
         )
-        SELECT old.order_key AS "order_key?", old.state_digest AS "state_digest?", old.deleted AS "deleted?",
-               inserted.entity IS NOT NULL AS "inserted!"
-        FROM new
-        LEFT JOIN old ON old.entity = new.entity AND old.key = new.key
-        LEFT JOIN inserted ON inserted.entity = new.entity AND inserted.key = new.key
-        ORDER BY new.position
+        SELECT entity AS "entity!", key AS "key!", old_order_key AS "order_key?", old_state_digest AS "state_digest?",
+               old_deleted AS "deleted?"
+        FROM old
+        UNION ALL
+        SELECT entity, key, NULL, NULL, NULL FROM inserted
         "#,
         &column(winners, |c| c.entity.as_str()) as &[&str],
         &column(winners, |c| c.key.as_str()) as &[&str],
@@ -110,14 +112,21 @@ async fn write(
     .fetch_all(connection)
     .await
     .map_err(|e| store_error(&e))?;
-    let before = rows.into_iter().map(|row| match (row.order_key, row.state_digest, row.deleted) {
-        (Some(order_key), Some(state_digest), Some(deleted)) => Ok(Before::Held(Held {
-            order_key: OrderKey::from_bytes(order_key),
-            state_digest: digest(&state_digest)?,
-            deleted,
-        })),
-        _ if row.inserted => Ok(Before::Nothing),
-        _ => Ok(Before::Unseen),
-    });
-    before.collect()
+    let mut before = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let held = match (row.order_key, row.state_digest, row.deleted) {
+            (Some(order_key), Some(state_digest), Some(deleted)) => Before::Held(Held {
+                order_key: OrderKey::from_bytes(order_key),
+                state_digest: digest(&state_digest)?,
+                deleted,
+            }),
+            _ => Before::Nothing,
+        };
+        before.insert((row.entity, row.key), held);
+    }
+    let of = |winner: &Sourced<'_>| {
+        let name = (winner.change.entity.to_string(), winner.change.key.clone());
+        before.remove(&name).unwrap_or(Before::Unseen)
+    };
+    Ok(winners.iter().map(of).collect())
 }

@@ -9,7 +9,8 @@ use oncefold_core::time::Timestamp;
 use oncefold_postgres::PostgresStore;
 use oncefold_testkit::builders::{START, applies, at, batch, change, ignored, item, message};
 use sqlx::{Connection as _, Executor as _, Row as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
