@@ -141,7 +141,8 @@ async fn the_prefetch_bounds_messages_and_bytes() {
     let Scratch { backend, dir: _dir } = Scratch::open().await;
     let sent = publish(&backend, &["a", "b", "c", "d"]).await;
     let mut few = backend.subscribe(work(), Prefetch { messages: 3, bytes: 1 << 20 }).await.unwrap();
-    let received = few.receive(10, PATIENCE).await.unwrap();
+    let full = few.receive(10, Duration::from_secs(3600));
+    let received = timeout(PATIENCE, full).await.expect("more cannot come").unwrap();
     assert_eq!(ids(&received), ["a", "b", "c"], "and it does not linger for what it has no room for");
     few.settle(vec![(received[0].tag, Settlement::Ack)]).await.unwrap();
     assert_eq!(ids(&take(&mut *few, 1).await), ["d"]);

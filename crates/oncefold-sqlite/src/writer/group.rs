@@ -6,9 +6,6 @@ use oncefold_core::store::StoreError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
-/// How often a transaction is begun while another process writes; each try waits as long as the busy timeout.
-const BEGIN_TRIES: u32 = 3;
-
 /// What became of a group that was committed.
 struct Committed {
     /// The sequence of the first.
@@ -131,16 +128,11 @@ impl Connection {
         self.conn.as_mut().ok_or_else(closed)
     }
 
+    /// Takes the write lock, waiting for another process as long as the busy timeout.
     async fn begin(&mut self) -> Result<&mut SqliteConnection, StoreError> {
         let conn = self.open().await?;
-        let mut tries = 1;
-        loop {
-            match statement(conn, "BEGIN IMMEDIATE").await {
-                Err(StoreError::Conflict(_)) if tries < BEGIN_TRIES => tries += 1,
-                Err(error) => return Err(error),
-                Ok(()) => return Ok(conn),
-            }
-        }
+        statement(conn, "BEGIN IMMEDIATE").await?;
+        Ok(conn)
     }
 
     /// Ends a failed transaction, or the connection if even that fails. "No transaction is active" says that SQLite
