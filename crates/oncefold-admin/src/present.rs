@@ -83,7 +83,7 @@ pub fn dead_letter_group(group: &DeadLetterGroup) -> Value {
 
 /// An entity. Its state's numbers stay as exact as they are stored.
 pub fn entity(record: &EntityRecord) -> Value {
-    let state = record.state.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let state = record.state.as_deref().and_then(|text| oncefold_core::json::parse_stored(text).ok());
     json!({
         "entity": record.entity,
         "key": record.key,

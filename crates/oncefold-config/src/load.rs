@@ -11,6 +11,7 @@ use crate::sections::worker::{self, Worker};
 use crate::sections::{queue, retry, root, store};
 use crate::url::{QueueUrl, StoreUrl};
 use oncefold_core::retry::RetryPolicy;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -161,6 +162,7 @@ fn read<'a>(context: &'a Context<'a>, document: &'a DeTable<'a>) -> Option<Confi
     let sources = read_sources(&root);
     warn_of_literals(context, &sources, &ingest);
     check_shared(context, &sources);
+    check_epochs(context, &sources);
     Some(Config {
         store: store?.0,
         queue: queue?.0,
@@ -219,6 +221,27 @@ fn check_shared(context: &Context<'_>, sources: &[ReadSource]) {
                 format!("several sources write entity kind `{kind}`"),
                 "set `shared = true` on each such projection if their keys and versions compare (those of a preset have to be \
                  pasted for that), or rename one",
+            );
+        }
+    }
+}
+
+/// The epoch is the most significant part of an order key: beside a projection of a higher epoch, another one of the
+/// same entity kind could never change anything again.
+fn check_epochs(context: &Context<'_>, sources: &[ReadSource]) {
+    let configs = || sources.iter().filter_map(|s| s.config.as_ref());
+    let mut kinds = BTreeMap::new();
+    for (kind, _, place) in sources.iter().flat_map(|s| &s.entities) {
+        kinds.entry(kind.clone()).or_insert(place);
+    }
+    for (kind, place) in kinds {
+        let of_kind = configs().flat_map(|c| &c.model.projections).filter(|p| p.entity == kind);
+        let epochs: BTreeSet<u32> = of_kind.map(|p| p.epoch).collect();
+        if let (Some(highest), true) = (epochs.last(), epochs.len() > 1) {
+            context.problem(
+                place,
+                format!("projections of entity kind `{kind}` state different epochs"),
+                format!("set `epoch = {highest}` on each projection that writes this kind"),
             );
         }
     }

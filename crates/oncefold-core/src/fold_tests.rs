@@ -22,6 +22,7 @@ fn change(spec: &Spec) -> Change {
         deleted: spec.deleted,
         rank: spec.rank,
         digest: Digest::of(&[spec.document]),
+        context: Digest::of(b""),
     };
     let state = (!spec.deleted).then(|| format!("{{\"d\":{}}}", spec.document / 2));
     Change::of(

@@ -37,6 +37,17 @@ pub fn parse(body: &[u8]) -> Result<Value, JsonError> {
         .map_err(|e| JsonError::Syntax { line: e.line(), column: e.column() })
 }
 
+/// Reads a state as it was stored: JSON of ours, which may nest one level deeper than a body.
+///
+/// # Errors
+/// When the text is not one JSON document.
+pub fn parse_stored(text: &str) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader)?;
+    reader.end().map(|()| value)
+}
+
 /// The deepest nesting of brackets outside strings. For bytes that are not JSON the answer is only a bound.
 fn depth_of(body: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
@@ -103,6 +114,12 @@ mod tests {
         assert!(matches!(parse(nested(JSON_DEPTH_MAX + 1).as_bytes()), Err(JsonError::TooDeep)));
         assert!(parse(format!("[\"{}\\\"{}\"]", "[".repeat(200), "{".repeat(200)).as_bytes()).is_ok());
         assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_stored_state_may_be_a_body_within_a_field() {
+        let text = format!("{{\"field\":{}{}}}", "[".repeat(JSON_DEPTH_MAX), "]".repeat(JSON_DEPTH_MAX));
+        assert_eq!(parse_stored(&text).unwrap().to_string(), text);
     }
 
     #[test]

@@ -69,6 +69,20 @@ pub struct Projection {
 }
 
 impl Projection {
+    /// Every place that its rules look at.
+    pub fn places(&self) -> impl Iterator<Item = &Locator> {
+        let versions = self.version.iter().chain(&self.delete_version).filter_map(VersionRule::place);
+        let rank = match &self.rank {
+            RankRule::Value { at, .. } => Some(at),
+            RankRule::None | RankRule::Types(_) => None,
+        };
+        let fields = match &self.state {
+            StateRule::Whole => &[][..],
+            StateRule::Fields(fields) => fields,
+        };
+        self.key.iter().chain(versions).chain(rank).chain(fields.iter().map(|field| &field.at))
+    }
+
     /// Whether events of this type change the entity; and if so, whether they delete it.
     pub fn concerns(&self, event_type: &str) -> Option<Effect> {
         if self.delete_on.iter().any(|g| g.matches(event_type)) {

@@ -7,6 +7,8 @@ use std::fmt;
 /// First byte of every key; raised if the layout ever changes.
 const FORMAT: u8 = 1;
 const AUTHORITY_DELIVERED: u8 = 1;
+/// Bytes of the context's digest that are kept: enough to tell contexts apart, and only compared after all else.
+const CONTEXT_BYTES: usize = 16;
 
 /// What a key is made of, most significant first.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,9 @@ pub struct OrderKeyParts<'a> {
     pub rank: u32,
     /// Digest of the input document's exact bytes.
     pub digest: Digest,
+    /// Digest of everything else the change was made from (source, projection, event type, values outside the body):
+    /// so that one key never stands for two states.
+    pub context: Digest,
 }
 
 /// The position of a change in the total order of its entity's changes. `Ord` is the order of its bytes, which both
@@ -31,9 +36,9 @@ pub struct OrderKeyParts<'a> {
 pub struct OrderKey(Vec<u8>);
 
 impl OrderKey {
-    /// Format, epoch, terminal class, version, authority, deleted, rank, digest.
+    /// Format, epoch, terminal class, version, authority, deleted, rank, digest, context.
     pub fn encode(parts: &OrderKeyParts<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(parts.version.len() + 62);
+        let mut bytes = Vec::with_capacity(parts.version.len() + 78);
         bytes.push(FORMAT);
         bytes.extend(parts.epoch.to_be_bytes());
         bytes.extend(parts.terminal.to_be_bytes());
@@ -43,6 +48,7 @@ impl OrderKey {
         bytes.push(u8::from(parts.deleted));
         bytes.extend(parts.rank.to_be_bytes());
         bytes.extend(parts.digest.as_bytes());
+        bytes.extend(&parts.context.as_bytes()[..CONTEXT_BYTES]);
         Self(bytes)
     }
 
@@ -56,13 +62,13 @@ impl OrderKey {
         &self.0
     }
 
-    /// Whether both are equal in everything but the digest.
+    /// Whether both are equal up to the rank: only the documents differ, or what else the changes were made from.
     pub fn ties_with(&self, other: &Self) -> bool {
-        self.without_digest() == other.without_digest()
+        self.up_to_rank() == other.up_to_rank()
     }
 
-    fn without_digest(&self) -> &[u8] {
-        &self.0[..self.0.len().saturating_sub(DIGEST_BYTES)]
+    fn up_to_rank(&self) -> &[u8] {
+        &self.0[..self.0.len().saturating_sub(DIGEST_BYTES + CONTEXT_BYTES)]
     }
 }
 

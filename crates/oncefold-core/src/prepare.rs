@@ -11,7 +11,7 @@ use crate::message::{Facts, Message};
 use crate::model::{Effect, FieldKind, FieldRule, IdRule, Projection, RankRule, Source, StateRule};
 use crate::order_key::{OrderKey, OrderKeyParts};
 use crate::reason::{Failure, Reason};
-use crate::version::{self, VersionKind, VersionRule};
+use crate::version::{self, VersionKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -80,7 +80,7 @@ pub fn prepare(source: &Source, message: &Message) -> Prepared {
     };
     let changes = source.projections.iter().filter_map(|projection| {
         let effect = projection.concerns(&event_type)?;
-        Some(change(projection, effect, &Input { document: &document, event_type: &event_type, message }))
+        Some(change(projection, effect, &Input { document: &document, event_type: &event_type, message, source }))
     });
     let plan = match changes.collect::<Result<Vec<_>, _>>() {
         Ok(changes) if changes.is_empty() => Plan::Ignore,
@@ -92,18 +92,9 @@ pub fn prepare(source: &Source, message: &Message) -> Prepared {
 
 /// Whether any rule of the source looks at headers or query; if none does, the facts need not be read.
 fn needs_facts(source: &Source) -> bool {
-    let version = |rule: &VersionRule| match rule {
-        VersionRule::At { at, .. } | VersionRule::Ksuid(at) => at.is_outside_body(),
-        VersionRule::ReceivedAt => false,
-    };
     source.id.places().iter().any(Locator::is_outside_body)
         || source.event_type.is_outside_body()
-        || source.projections.iter().any(|p| {
-            p.key.iter().any(Locator::is_outside_body)
-                || p.version.iter().chain(&p.delete_version).any(version)
-                || matches!(&p.rank, RankRule::Value { at, .. } if at.is_outside_body())
-                || matches!(&p.state, StateRule::Fields(fields) if fields.iter().any(|f| f.at.is_outside_body()))
-        })
+        || source.projections.iter().any(|p| p.places().any(Locator::is_outside_body))
 }
 
 fn id_of_first(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
@@ -175,6 +166,16 @@ struct Input<'a> {
     document: &'a Document<'a>,
     event_type: &'a str,
     message: &'a Message,
+    source: &'a Source,
+}
+
+/// Digest of what a change is made from beside the body: its rules' name, the event type, and whatever the rules read
+/// outside the body. Equal bytes may come under other headers, and mean something else.
+fn context(projection: &Projection, input: &Input<'_>) -> Digest {
+    let outside = projection.places().filter(|place| place.is_outside_body());
+    let values: Vec<_> = outside.map(|place| place.find(input.document).map(std::borrow::Cow::into_owned)).collect();
+    let context = serde_json::json!([input.source.name, projection.name, input.event_type, values]);
+    Digest::of(context.to_string().as_bytes())
 }
 
 fn change(projection: &Projection, effect: Effect, input: &Input<'_>) -> Result<Change, Failure> {
@@ -190,6 +191,7 @@ fn change(projection: &Projection, effect: Effect, input: &Input<'_>) -> Result<
         deleted: deletes,
         rank: rank(&projection.rank, input),
         digest: input.message.digest,
+        context: context(projection, input),
     });
     let state = if deletes { None } else { Some(state(&projection.state, input.document)?) };
     Ok(Change::of(projection.entity.clone(), key, version.shown, order_key, state))

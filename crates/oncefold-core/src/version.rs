@@ -28,6 +28,14 @@ pub enum VersionRule {
 }
 
 impl VersionRule {
+    /// The place it looks at, if any.
+    pub const fn place(&self) -> Option<&Locator> {
+        match self {
+            Self::At { at, .. } | Self::Ksuid(at) => Some(at),
+            Self::ReceivedAt => None,
+        }
+    }
+
     /// The rule as a text that stays the same while the rule does; part of the stored fingerprint.
     pub fn describe(&self) -> String {
         match self {

@@ -6,6 +6,7 @@ use oncefold_core::limits::{CONTENT_TYPE_BYTES_MAX, STORED_HEADERS_BYTES_MAX, ST
 use oncefold_core::locator::Locator;
 use oncefold_core::model::{RankRule, Source, StateRule};
 use oncefold_core::version::VersionRule;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::collections::HashSet;
 
 /// Stands where a secret stood.
@@ -46,20 +47,27 @@ impl Recorder {
         Self { needed_headers, needed_parameters, secret_headers, secret_parameters }
     }
 
-    /// `path_token` is what stood in the path: a proxy may have copied the path into a header.
+    /// `path_token` is what stood in the path: a proxy may have copied the path into a header, as it came or decoded.
+    /// A header that a rule reads is kept: what it is there for is known, and it decides id, type or version.
     pub(crate) fn record(&self, headers: &HeaderMap, query: &str, path_token: Option<&str>) -> Recorded {
-        let (query, mut secrets) = self.query(query);
-        secrets.extend(path_token);
+        let (query, secrets) = self.query(query);
+        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let mut secrets: Vec<String> = secrets.into_iter().flat_map(|s| [s.to_owned(), decode(s)]).collect();
+        secrets.extend(path_token.into_iter().flat_map(|s| [s.to_owned(), encode(s)]));
         let content_type = headers.get(http::header::CONTENT_TYPE);
         let content_type = content_type.map(|value| cut(&String::from_utf8_lossy(value.as_bytes())));
         Recorded { headers: self.headers(headers, &secrets), query, content_type }
     }
 
-    fn headers(&self, headers: &HeaderMap, secrets: &[&str]) -> Vec<(String, String)> {
+    fn headers(&self, headers: &HeaderMap, secrets: &[String]) -> Vec<(String, String)> {
         let all = headers.iter().map(|(name, value)| {
             let text = String::from_utf8_lossy(value.as_bytes());
-            let secret =
-                self.secret_headers.contains(name.as_str()) || secrets.iter().any(|secret| text.contains(secret));
+            let copied = || {
+                !self.needed_headers.contains(name.as_str())
+                    && secrets.iter().any(|secret| text.contains(secret.as_str()))
+            };
+            let secret = self.secret_headers.contains(name.as_str()) || copied();
             (name.as_str().to_owned(), if secret { REDACTED.to_owned() } else { text.into_owned() })
         });
         let needed = |header: &(String, String)| self.needed_headers.contains(&header.0);

@@ -81,6 +81,16 @@ fn secrets_of_path_and_query_are_left_out_of_headers_too() {
     assert_eq!(recorded.headers, of(&[("x-original-uri", "[redacted]")]));
 }
 
+/// A short token may stand in a header by chance; and a copy may be encoded as the path was, or decoded.
+#[test]
+fn a_header_that_a_rule_reads_is_kept_and_copies_are_found_in_either_form() {
+    let given = headers(&[("x-id", b"shop/paid"), ("x-path", b"/in/s/a%2Bb"), ("x-plain", b"/in/s/a+b")]);
+    let recorded = recorder(&[], &[]).record(&given, "", Some("shop"));
+    assert_eq!(recorded.headers[0].1, "shop/paid");
+    let recorded = recorder(&[], &["token"]).record(&given, "token=a%2Bb", Some("a+b"));
+    assert_eq!(recorded.headers, of(&[("x-id", "shop/paid"), ("x-path", "[redacted]"), ("x-plain", "[redacted]")]));
+}
+
 #[test]
 fn what_does_not_fit_is_left_out_and_what_rules_read_is_kept_first() {
     let long = "v".repeat(9_000);

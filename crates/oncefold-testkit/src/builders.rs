@@ -212,6 +212,7 @@ impl ChangeBuilder {
             deleted: self.state.is_none(),
             rank: self.rank,
             digest: Digest::of(&self.document),
+            context: Digest::of(b""),
         });
         let entity = EntityKind::parse(self.entity).expect("an entity kind");
         Change::of(entity, self.key, self.version.to_string(), order_key, self.state)

@@ -92,7 +92,7 @@ pub struct Send {
     /// The event type, put where the source's rule reads it
     #[arg(long = "type", value_name = "TYPE")]
     pub event_type: String,
-    /// The body: JSON, @FILE, or - for standard input
+    /// The body: JSON, @FILE, or - for standard input; several JSON documents one after the other are several events
     #[arg(long)]
     pub data: String,
     /// The event id [default: a new one an event]
@@ -101,7 +101,7 @@ pub struct Send {
     /// Send every event so many times
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeat: u32,
-    /// Send in random order (a JSON array in --data is one event an element)
+    /// Send in random order
     #[arg(long)]
     pub shuffle: bool,
     /// Where to [default: the source at ingest.listen]

@@ -300,6 +300,22 @@ fn an_entity_kind_of_two_sources_is_shared_on_purpose() {
     assert!(load(&source("a", false)).is_ok());
 }
 
+/// Beside a higher epoch a lower one could never change anything again.
+#[test]
+fn projections_of_an_entity_kind_state_one_epoch() {
+    let source = |name: &str, epoch: u32| {
+        format!(
+            "[sources.{name}]\nverify = {{ scheme = 'none' }}\nid = '/id'\ntype = '/t'\nprojections = [\n\
+             {{ on = '*', entity = 'order', key = '/id', version = '/v', shared = true, epoch = {epoch} }}]\n"
+        )
+    };
+    let two = |a, b| load(&(source("a", a) + &source("b", b)));
+    let found = two(1, 2).unwrap_err().problems;
+    assert_eq!(places(&found), ["6: sources.a.projections[0].entity"]);
+    assert!(found[0].mend.contains("epoch = 2"), "{}", found[0]);
+    assert!(two(2, 2).is_ok());
+}
+
 #[test]
 fn the_file_itself_may_be_what_is_wrong() {
     let path = std::path::Path::new("/no/such/oncefold.toml");

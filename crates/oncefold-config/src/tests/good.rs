@@ -158,6 +158,7 @@ fn a_projection_in_full() {
         key = "/id"
         version = "/updated_at"
         rank = ["orders/create", "orders/paid"]
+        epoch = 3
     "#;
     let loaded = load(text).unwrap();
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
@@ -179,7 +180,7 @@ fn a_projection_in_full() {
     let StateRule::Fields(fields) = &first.state else { panic!() };
     assert_eq!(fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["status", "total"]);
     assert_eq!(first.delete_version, [VersionRule::At { at: at("header:x-triggered-at"), kind: None, zone: None }]);
-    assert_eq!((first.epoch, second.epoch), (3, 1));
+    assert_eq!((first.epoch, second.epoch), (3, 3));
     assert_eq!(second.state, StateRule::Whole);
     assert!(matches!(&second.rank, RankRule::Types(types) if types.len() == 2));
 }

@@ -23,7 +23,8 @@ pub enum RuleConflict {
     /// The rules changed, the epoch did not.
     #[error(
         "source `{source_name}`, projection `{projection}`: its id, key, version or rank changed, so its new order \
-         keys do not compare with the stored ones. Set `epoch = {next_epoch}` on it, or take the change back"
+         keys do not compare with the stored ones. Set `epoch = {next_epoch}` on every projection of its entity kind, \
+         or take the change back"
     )]
     Changed {
         /// The source.

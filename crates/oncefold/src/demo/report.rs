@@ -124,7 +124,7 @@ impl Report {
     /// The folded state of an entity; `Some(None)` where it is deleted, `None` where there is none.
     fn folded(&self, key: &(&'static str, String)) -> Option<Option<Value>> {
         let record = self.entities.get(&(key.0.to_owned(), key.1.clone()))?;
-        Some(record.state.as_deref().and_then(|text| serde_json::from_str(text).ok()))
+        Some(record.state.as_deref().and_then(|text| oncefold_core::json::parse_stored(text).ok()))
     }
 
     fn entities_table(&self) -> String {
