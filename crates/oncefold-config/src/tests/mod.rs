@@ -4,6 +4,7 @@ mod bad;
 mod good;
 mod handshakes;
 mod hidden;
+mod mutations;
 mod presets;
 mod reference;
 mod vectors;

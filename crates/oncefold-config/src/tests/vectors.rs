@@ -11,6 +11,7 @@ const VECTORS: &str = include_str!("../../testdata/vectors.json");
 const LATER: [&str; 3] = ["gopay", "hubspot-v1", "mollie-classic"];
 
 /// One recorded delivery.
+#[derive(Clone)]
 pub(super) struct Vector {
     pub preset: String,
     pub name: String,
