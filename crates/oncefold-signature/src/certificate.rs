@@ -150,3 +150,7 @@ pub struct CertificateRequest<'a> {
     /// Whom it has to be for: one of these.
     pub names: Vec<String>,
 }
+
+#[cfg(test)]
+#[path = "certificate_tests.rs"]
+mod tests;

@@ -54,7 +54,8 @@ fn a_body_that_can_be_read_two_ways_is_refused() {
     let boolean = PUBLISHED.replace("\"true\"", "true");
     let list = PUBLISHED.replace("{\"currency\":\"EUR\",\"value\":1130}", "[{\"currency\":\"EUR\",\"value\":1130}]");
     let empty = delivery(&[]);
-    let items = [inner, spelled, colon, boolean, list].map(|item| delivery(&[&item]));
+    let deep = PUBLISHED.replace("{\"hmacSignature\"", "{\"x\":{\"y\":1,\"y\":2},\"hmacSignature\"");
+    let items = [inner, spelled, deep, colon, boolean, list].map(|item| delivery(&[&item]));
     for body in items.iter().chain([&twice, &empty]) {
         assert_eq!(refused(body), RejectionReason::MalformedBody, "{body}");
     }
