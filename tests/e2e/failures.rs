@@ -104,6 +104,28 @@ fn database_gone_is_no_attempt() {
     });
 }
 
+/// A frozen database answers nothing and closes nothing: it counts as away after the deadline for its answers.
+#[test]
+fn database_frozen_is_no_attempt() {
+    let deployment = Deployment::on(Backend::Fleet, &orders());
+    let database = Weather::before(&deployment.database.as_ref().unwrap().url());
+    let deployment = deployment.through(Some(database.url()), None);
+    let mut serve = deployment.start(&["serve"]);
+    let (ingest, api, ops) = (serve.address("intake"), Api::at(serve.address("admin")), serve.address("ops"));
+    let provider = Provider::of("shop");
+    all_acked(&provider, ingest, 0..5);
+    api.settled("", 5, SOON);
+    database.stall();
+    all_acked(&provider, ingest, 5..25);
+    wait::until("the worker says that it is not ready", Duration::from_secs(60), || match ready(ops) {
+        (503, text) if text.contains("\"worker\":{\"ready\":false") => Ok(()),
+        (_, text) => Err(text),
+    });
+    database.restore();
+    let events = api.settled("", 25, Duration::from_secs(60));
+    assert!(events.iter().all(|e| e["status"] == "applied" && e["attempts"] == 1), "{events:?}");
+}
+
 fn ready(ops: std::net::SocketAddr) -> (u16, String) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let mut answer = ureq::Agent::from(config).get(format!("http://{ops}/readyz")).call().unwrap();

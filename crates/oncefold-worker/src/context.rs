@@ -7,6 +7,7 @@ use oncefold_core::store::{SpoolStore, Store, StoreError};
 use oncefold_core::{Clock, Entropy, Failure, Message, Reason, Source, SourceName};
 use oncefold_telemetry::Metrics;
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use tracing::{error, warn};
 
@@ -34,6 +35,15 @@ impl Context {
                 let why = format!("no source `{}` is configured any more", message.source);
                 Prepared::dead(message.event_type.clone(), Failure::of(Reason::UnknownSource, why))
             }
+        }
+    }
+
+    /// A store that does not answer in time is away: a host that vanished may never close its connections.
+    pub async fn in_time<T>(&self, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let deadline = self.settings.pace.store_deadline;
+        match tokio::time::timeout(deadline, asked).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", deadline.as_secs()))),
         }
     }
 

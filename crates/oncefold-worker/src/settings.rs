@@ -67,6 +67,8 @@ pub struct Pace {
     pub prune: Duration,
     /// Most rows forgotten in one transaction.
     pub prune_limit: u32,
+    /// How long the store may take to answer one request before it counts as away. Forgetting takes its time.
+    pub store_deadline: Duration,
     /// First pause after the database or a queue went away; it doubles from try to try.
     pub pause_first: Duration,
     /// Longest such pause.
@@ -85,6 +87,7 @@ impl Default for Pace {
             gauges: Duration::from_secs(15),
             prune: Duration::from_secs(3600),
             prune_limit: 1000,
+            store_deadline: Duration::from_secs(30),
             pause_first: Duration::from_millis(250),
             pause_max: Duration::from_secs(5),
         }

@@ -142,7 +142,7 @@ impl Context {
         let events = batch.len();
         let items = batch.into_iter().map(|w| ApplyItem { message: w.message, prepared: w.prepared }).collect();
         let batch = ApplyBatch { now: self.clock.now(), rules_version: self.rules_version, items };
-        let outcomes = self.store.apply(batch).await?;
+        let outcomes = self.in_time(self.store.apply(batch)).await?;
         if outcomes.len() == events {
             Ok(outcomes)
         } else {

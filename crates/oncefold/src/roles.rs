@@ -25,6 +25,10 @@ use std::time::Duration;
 /// How long a starting intake tries to declare its queues before it goes on without (they are declared on connect).
 const DECLARE_WAIT: Duration = Duration::from_secs(5);
 
+/// Bytes of bodies that a scheduler or relay may claim at once, and events.
+const DUTY_BYTES_MAX: usize = 32 * 1024 * 1024;
+const DUTY_PAGE_MAX: u32 = 256;
+
 /// How long connections may take to close at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
@@ -98,6 +102,7 @@ impl Process {
         settings.retry = config.retry;
         settings.ids_retention = config.retention.ids;
         settings.bodies_retention = config.retention.bodies;
+        settings.pace.page = page(config.ingest.max_body);
         settings.only_sources = (!only.is_empty()).then_some(only);
         let worker = oncefold_worker::build(WorkerParts {
             settings,
@@ -193,6 +198,11 @@ impl Process {
     pub fn stop_token(&self) -> tokio_util::sync::CancellationToken {
         self.lifecycle.tokens().soft
     }
+}
+
+/// How many bodies a scheduler or relay may have in hand, so that their bytes stay bounded whatever their size.
+fn page(max_body: usize) -> u32 {
+    u32::try_from(DUTY_BYTES_MAX / max_body.max(1)).unwrap_or(u32::MAX).clamp(1, DUTY_PAGE_MAX)
 }
 
 fn worker_failure(error: oncefold_worker::WorkerError) -> Failure {

@@ -2,7 +2,7 @@
 
 use super::steps::{
     ROOMY, declare, event_ids, message, nothing_comes, numbers, publish, publish_many, settle_all, subscribe, take,
-    until, within,
+    within,
 };
 use oncefold_core::queue::{Prefetch, Queue, Settlement};
 use std::{sync::Arc, time::Duration};

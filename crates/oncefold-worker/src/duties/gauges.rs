@@ -28,10 +28,10 @@ impl Duty for GaugesDuty {
             clear(ctx);
             return Ok(Next::Later);
         }
-        let known = ctx.store.known_sources().await?;
+        let known = ctx.in_time(ctx.store.known_sources()).await?;
         sample_store(ctx, &known).await?;
         if let Some(spool) = &ctx.spool {
-            ctx.metrics.spool_depth.set(gauge(spool.spool_depth().await?));
+            ctx.metrics.spool_depth.set(gauge(ctx.in_time(spool.spool_depth()).await?));
         }
         match ctx.queue.depths(&known).await {
             Ok(depths) => {
@@ -47,7 +47,7 @@ impl Duty for GaugesDuty {
 
 /// A source without such events gets a zero, so that an alert on it ends.
 async fn sample_store(ctx: &Context, known: &[SourceName]) -> Result<(), StoreError> {
-    let gauges = ctx.store.gauges().await?;
+    let gauges = ctx.in_time(ctx.store.gauges()).await?;
     let dead: HashMap<_, _> = gauges.dead_letters.into_iter().collect();
     let oldest: HashMap<_, _> = gauges.oldest_unapplied.into_iter().collect();
     let now = ctx.clock.now();

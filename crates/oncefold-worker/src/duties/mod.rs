@@ -71,7 +71,8 @@ pub async fn run(ctx: &Context, soft: &CancellationToken, mut duty: impl Duty) {
 async fn is_elected(ctx: &Context, duty: &'static str, interval: Duration) -> Result<bool, StoreError> {
     let now = ctx.clock.now();
     let lease_until = now.plus(interval.saturating_mul(3));
-    ctx.store.elect(&Election { duty, holder: ctx.settings.holder.clone(), now, lease_until }).await
+    let election = Election { duty, holder: ctx.settings.holder.clone(), now, lease_until };
+    ctx.in_time(ctx.store.elect(&election)).await
 }
 
 /// Publishes events side by side; answers, in order, whether each was confirmed.

@@ -136,7 +136,7 @@ impl Recorder {
 
     async fn look(&self, message: &Arc<Message>, death: Option<Death>) -> Result<Look, Trouble> {
         let store = &self.ctx.store;
-        if death == Some(Death::Rejected) && store.is_recorded(message).await.map_err(away)? {
+        if death == Some(Death::Rejected) && self.ctx.in_time(store.is_recorded(message)).await.map_err(away)? {
             return Ok(Look::Done);
         }
         let now = self.ctx.clock.now();
@@ -147,7 +147,7 @@ impl Recorder {
             now,
             lease_until: now.plus(self.ctx.settings.pace.trial_lease),
         };
-        match store.begin_trial(&trial).await.map_err(away)? {
+        match self.ctx.in_time(store.begin_trial(&trial)).await.map_err(away)? {
             TrialStart::Busy(until) => {
                 return Ok(Look::Again(until.since(now).clamp(Duration::from_millis(1), BUSY_PAUSE)));
             }
@@ -166,7 +166,7 @@ impl Recorder {
                 self.ctx.record_setback(message, setback).await?;
             }
         }
-        store.end_trial(message.id, message.generation).await.map_err(away)?;
+        self.ctx.in_time(store.end_trial(message.id, message.generation)).await.map_err(away)?;
         Ok(Look::Done)
     }
 

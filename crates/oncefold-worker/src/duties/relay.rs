@@ -32,11 +32,11 @@ impl Duty for Relay {
         let now = ctx.clock.now();
         let claim = ClaimSpooled { now, lease_until: now.plus(pace.sending_lease), limit: pace.page };
         let (sequences, messages): (Vec<_>, Vec<_>) =
-            self.spool.claim_spooled(claim).await?.into_iter().map(|s| (s.sequence, s.message)).unzip();
+            ctx.in_time(self.spool.claim_spooled(claim)).await?.into_iter().map(|s| (s.sequence, s.message)).unzip();
         let confirmed = publish_all(ctx, self.name(), messages).await;
         let sent: Vec<_> = sequences.iter().zip(&confirmed).filter(|(_, ok)| **ok).map(|(at, _)| *at).collect();
         if !sent.is_empty() {
-            self.spool.remove_spooled(&sent).await?;
+            ctx.in_time(self.spool.remove_spooled(&sent)).await?;
             tracing::info!(deliveries = sent.len(), "spooled deliveries are on the queue");
         }
         let full = u32::try_from(sequences.len()).is_ok_and(|n| n >= pace.page);

@@ -29,13 +29,13 @@ impl Duty for Scheduler {
         let pace = &ctx.settings.pace;
         let now = ctx.clock.now();
         let claim = ClaimDue { now, lease_until: now.plus(pace.sending_lease), limit: pace.page };
-        let due = ctx.store.claim_due(claim).await?;
+        let due = ctx.in_time(ctx.store.claim_due(claim)).await?;
         let claimed: Vec<_> = due.iter().map(|message| (message.id, message.generation)).collect();
         let confirmed = publish_all(ctx, self.name(), due).await;
         let sent: Vec<_> = claimed.iter().zip(&confirmed).filter(|(_, ok)| **ok).map(|(event, _)| *event).collect();
         if !sent.is_empty() {
             tracing::debug!(events = sent.len(), "due events are on the queue again");
-            ctx.store.extend_leases(&sent, ctx.clock.now().plus(pace.sent_lease)).await?;
+            ctx.in_time(ctx.store.extend_leases(&sent, ctx.clock.now().plus(pace.sent_lease))).await?;
         }
         let full = u32::try_from(claimed.len()).is_ok_and(|n| n >= pace.page);
         Ok(if full && sent.len() == claimed.len() { Next::AtOnce } else { Next::Later })
