@@ -125,6 +125,26 @@ pub async fn old_bodies_are_forgotten(store: Arc<dyn Store>) {
     assert_eq!(s.prune(&prune(new_at, new_at.minus(DAY), START)).await.unwrap(), Default::default(), "done");
 }
 
+/// What settled only after failing, or was discarded, falls under retention from then on, and can be replayed before.
+pub async fn bodies_of_what_settled_late_are_forgotten(store: Arc<dyn Store>) {
+    let s = &*store;
+    s.prepare_days(START).await.unwrap();
+    let [late, given_up] = ["late", "given up"].map(|id| message("shop", id, "{}").build());
+    apply(s, at(1), vec![item(&late, retries(at(2))), item(&given_up, dies(Reason::BadKey))]).await;
+    for due in claim_due(s, at(2)).await {
+        assert_eq!(apply_one(s, at(3), &due, ignored()).await.settled, Settled::Ignored);
+    }
+    assert_eq!(discard(s, given_up.id, at(3)).await, Ok(()));
+    let now = START.plus(DAY * 3);
+    s.prune(&prune(now, START, START)).await.unwrap();
+    assert_eq!(body(s, late.id).await.unwrap(), b"{}", "not yet");
+    s.prune(&prune(now, now.minus(DAY), START)).await.unwrap();
+    for gone in [&late, &given_up] {
+        assert_eq!(body(s, gone.id).await, None, "{}", gone.event_id);
+        assert_eq!(replay(s, gone.id, now).await, Err(Refusal::BodyGone));
+    }
+}
+
 /// Without days prepared it is forgotten all the same.
 pub async fn old_bodies_are_forgotten_without_days(store: Arc<dyn Store>) {
     let s = &*store;

@@ -91,6 +91,7 @@ macro_rules! store_suite {
                 gauges_count_what_is_not_done,
                 days_can_be_prepared_again,
                 old_bodies_are_forgotten,
+                bodies_of_what_settled_late_are_forgotten,
                 old_bodies_are_forgotten_without_days,
                 old_ids_are_forgotten,
                 what_is_not_settled_is_never_forgotten,
