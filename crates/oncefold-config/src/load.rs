@@ -93,14 +93,15 @@ impl Config {
     }
 }
 
-/// Reads one `[sources.X]` table of a file; the rest need not be there, nor be valid.
+/// Reads one `[sources.X]` table of a file; the rest need not be there, nor be valid, and neither does a `url`: without
+/// it a scheme that signs the URL refuses requests that bring none.
 ///
 /// # Errors
 /// Everything that is wrong with that source, or that it is not there.
 pub fn load_source(path: &Path, name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<LoadedSource, Problems> {
     let file = path.display().to_string();
     let text = read_file(path)?;
-    let context = Context::new(&file, &text, env);
+    let context = Context::of_one_source(&file, &text, env);
     let document = parse_toml(&context, &text);
     let source = document.and_then(|document| read_one_source(&context, &document, name));
     let warnings = context.finish()?;

@@ -49,12 +49,19 @@ pub(crate) struct Context<'a> {
     env: &'a dyn Fn(&str) -> Option<String>,
     problems: RefCell<Vec<(usize, Problem)>>,
     warnings: RefCell<Vec<(usize, Problem)>>,
+    /// Whether a source has to state the URL that its signatures cover.
+    pub needs_urls: bool,
 }
 
 impl<'a> Context<'a> {
     /// A reading of `text`, which stands in `file`.
     pub fn new(file: &'a str, text: &'a str, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
-        Self { file, text, env, problems: RefCell::default(), warnings: RefCell::default() }
+        Self { file, text, env, problems: RefCell::default(), warnings: RefCell::default(), needs_urls: true }
+    }
+
+    /// A reading of one source alone, for requests that bring the URL their signature covers.
+    pub fn of_one_source(file: &'a str, text: &'a str, env: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { needs_urls: false, ..Self::new(file, text, env) }
     }
 
     /// The value of an environment variable.

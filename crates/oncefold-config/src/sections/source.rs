@@ -140,7 +140,8 @@ impl ReadParts {
             table.missing("secrets", "set it, such as secrets = [\"env:SHOP_SECRET\"]");
         }
         let public_url = table.get("url").and_then(|n| url(&n));
-        if scheme.as_ref().is_some_and(Scheme::signs_url) && table.get("url").is_none() {
+        let signs_url = scheme.as_ref().is_some_and(Scheme::signs_url);
+        if signs_url && table.context.needs_urls && table.get("url").is_none() {
             table.missing("url", "the signature covers the URL: state the public URL the provider was given");
         }
         let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets, settings_are_sound));

@@ -204,11 +204,14 @@ fn one_source_needs_no_more_than_itself() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("oncefold.toml");
     let text = format!(
-        "[store]\nurl = 'env:UNSET'\n[sources.a]\npreset = 'svix'\nsecrets = ['{SVIX_SECRET}']\n[sources.b]\npreset = 'nope'"
+        "[store]\nurl = 'env:UNSET'\n[sources.a]\npreset = 'svix'\nsecrets = ['{SVIX_SECRET}']\n[sources.b]\npreset = 'nope'\n\
+         [sources.square]\npreset = 'square'\nsecrets = ['{SVIX_SECRET}']"
     );
     std::fs::write(&path, text).unwrap();
     assert_eq!(load_source(&path, "a", &env(&[])).unwrap().source.name().as_str(), "a");
     assert_eq!(places(&load_source(&path, "b", &env(&[])).unwrap_err().problems), ["7: sources.b.preset"]);
+    // A captured request comes with its URL; `serve` and `check` want it stated.
+    assert!(load_source(&path, "square", &env(&[])).unwrap().source.public_url.is_none());
     let absent = load_source(&path, "c", &env(&[])).unwrap_err();
-    assert!(absent.to_string().ends_with("there is no source \"c\"; choose one of a, b"), "{absent}");
+    assert!(absent.to_string().ends_with("there is no source \"c\"; choose one of a, b, square"), "{absent}");
 }
