@@ -218,3 +218,17 @@ fn roles_of_their_own_need_a_fleet() {
         assert!(process.stderr().join("\n").contains("oncefold serve"), "{role}");
     }
 }
+
+#[test]
+fn one_file_has_one_serve() {
+    let deployment = Deployment::on(Backend::Embedded, &orders());
+    let mut first = deployment.start(&["serve"]);
+    first.line_after("ops      http://");
+    let mut second = deployment.start(&["serve"]);
+    assert_eq!(second.wait(), Some(2));
+    assert!(second.stderr().join("\n").contains("another `oncefold serve`"), "{:?}", second.stderr());
+    first.kill();
+    let mut third = deployment.start(&["serve"]);
+    third.line_after("ops      http://");
+    assert_eq!(third.stop(), Some(0), "a killed one leaves nothing behind");
+}

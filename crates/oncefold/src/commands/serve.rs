@@ -27,6 +27,7 @@ pub async fn run(args: &Serve, config: Option<&Path>) -> Result<Ended, Failure> 
     }
     let settings = settings::load(config)?;
     let built_in = settings.file.is_none();
+    let _held = hold(&settings.config)?;
     let mut process = Process::open(settings.config).await?;
     let addresses = start(&mut process).await?;
     announce(&addresses);
@@ -34,6 +35,23 @@ pub async fn run(args: &Serve, config: Option<&Path>) -> Result<Ended, Failure> 
         output::say(&how_to_send(&addresses, &process.config));
     }
     process.run().await.map(|()| Ended::Done)
+}
+
+/// Holds the database file for this process. Verbs may use it beside us; a second queue consumer may not: it would take
+/// what is in our hands for left behind.
+fn hold(config: &Config) -> Result<Option<std::fs::File>, Failure> {
+    let StoreUrl::Sqlite(path) = &config.store else { return Ok(None) };
+    let lock = path.with_added_extension("lock");
+    let file = std::fs::File::options().create(true).append(true).open(&lock);
+    let file = file.with_context(|| format!("cannot make {}; the directory must be writable", lock.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Err(Failure::config(format!(
+            "another `oncefold serve` uses {}: stop it, or give this one another store.url",
+            path.display()
+        ))),
+        Err(std::fs::TryLockError::Error(e)) => Err(Failure::Run(anyhow::Error::new(e).context(lock.display().to_string()))),
+    }
 }
 
 async fn start(process: &mut Process) -> Result<Addresses, Failure> {
