@@ -50,7 +50,9 @@ fn hold(config: &Config) -> Result<Option<std::fs::File>, Failure> {
             "another `oncefold serve` uses {}: stop it, or give this one another store.url",
             path.display()
         ))),
-        Err(std::fs::TryLockError::Error(e)) => Err(Failure::Run(anyhow::Error::new(e).context(lock.display().to_string()))),
+        Err(std::fs::TryLockError::Error(e)) => {
+            Err(Failure::Run(anyhow::Error::new(e).context(lock.display().to_string())))
+        }
     }
 }
 
