@@ -6,8 +6,9 @@ mod urls;
 use crate::encoding;
 use crate::request::Request;
 use crate::schemes::hmac::KeyEncoding;
+use crate::schemes::signed_time::TimestampFormat;
 use crate::secret::Secret;
-use crate::time::UnixTime;
+use crate::time::{UnixTime, parse_rfc3339};
 use crate::verdict::{Rejection, RejectionReason, excerpt};
 
 /// The signature is not in the expected form; says in which form it seems to be, without showing it.
@@ -61,23 +62,29 @@ const MOST_ZONE_HOURS: u64 = 14;
 /// How close to whole hours a difference has to be to look like a time zone.
 const ZONE_SLACK_S: u64 = 300;
 
-/// What a refused timestamp seems to be: milliseconds, or a local time taken for UTC.
-pub(crate) fn about_clock(timestamp: Option<&[u8]>, now: UnixTime, rejection: &Rejection) -> Option<String> {
+/// What a refused timestamp seems to be: of another unit, or a local time taken for UTC.
+pub(crate) fn about_clock(
+    timestamp: Option<&[u8]>,
+    format: TimestampFormat,
+    now: UnixTime,
+    rejection: &Rejection,
+) -> Option<String> {
     use RejectionReason as R;
     if !matches!(rejection.reason, R::TimestampTooOld | R::TimestampInFuture | R::MalformedTimestamp) {
         return None;
     }
-    let value: i64 = std::str::from_utf8(timestamp?).ok()?.parse().ok()?;
+    let text = std::str::from_utf8(timestamp?).ok()?;
+    let number = || text.parse::<i64>().ok();
+    let (taken_s, other) = match format {
+        TimestampFormat::UnixSeconds => (number()?, Some(("milliseconds", number()? / 1000))),
+        TimestampFormat::UnixMillis => (number()? / 1000, Some(("seconds", number()?))),
+        TimestampFormat::Rfc3339 => (parse_rfc3339("", text.as_bytes()).ok()?, None),
+    };
     let distance_s = |seconds: i64| now.as_secs().saturating_sub(seconds).unsigned_abs();
-    if distance_s(value / 1000) < ZONE_SLACK_S {
-        return Some(
-            "taken as milliseconds the timestamp is near the given time: the sender's unit differs".to_owned(),
-        );
+    let off_s = distance_s(taken_s);
+    if let Some((unit, _)) = other.filter(|(_, seconds)| distance_s(*seconds) < ZONE_SLACK_S && off_s > ZONE_SLACK_S) {
+        return Some(format!("taken as {unit} the timestamp is near the given time: the sender's unit differs"));
     }
-    if distance_s(value.saturating_mul(1000)) < ZONE_SLACK_S * 1000 {
-        return Some("taken as seconds the timestamp is near the given time: the sender's unit differs".to_owned());
-    }
-    let off_s = distance_s(value);
     let hours = off_s.saturating_add(ZONE_SLACK_S) / 3600;
     let whole = off_s.abs_diff(hours.saturating_mul(3600)) < ZONE_SLACK_S;
     ((1..=MOST_ZONE_HOURS).contains(&hours) && whole)
@@ -200,7 +207,9 @@ fn key_readings(secret: &Secret) -> Vec<(&'static str, Vec<u8>)> {
     let base64 = encoding::key_from_base64(decodable).map(|key| ("decoded as base64", key));
     let hex = hex::decode(decodable).ok().map(|key| ("decoded as hex", key));
     let newline = ("as literal text with a newline after it", format!("{text}\n").into_bytes());
-    [Some(literal), behind, base64, hex, Some(newline)].into_iter().flatten().collect()
+    let html = encoding::html_escaped(text);
+    let html = (html != text).then(|| ("with HTML entities, as WooCommerce did before 3.6", html.into_bytes()));
+    [Some(literal), behind, base64, hex, Some(newline), html].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -90,6 +90,12 @@ pub(crate) fn html_unescaped(text: &str) -> String {
     out
 }
 
+/// Writes the entities of `htmlspecialchars(…, ENT_QUOTES)` of PHP; for diagnosis only.
+pub(crate) fn html_escaped(text: &str) -> String {
+    let entities = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#039;")];
+    entities.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
 /// Longest base64 of an RSA signature: a key of 8,192 bits.
 const LONGEST_RSA_TEXT: usize = 1_368;
 

@@ -64,11 +64,13 @@ fn json_forms(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
         forms.push((two, reformatted(text, Layout::indented(2))));
         forms.push((four, reformatted(text, Layout::indented(4))));
     }
+    let as_meta = escaped_by_meta(&escaped);
     forms.push(("with \\u escapes", escaped.into_bytes()));
     forms.push(("without \\u escapes", unescaped.into_bytes()));
     forms.push(("with / escaped as \\/", replaced(&replaced(body, b"\\/", b"/"), b"/", b"\\/")));
     forms.push(("with / not escaped", replaced(body, b"\\/", b"/")));
     forms.extend(sorted(body));
+    forms.push(("with \\u escapes as Meta writes them", as_meta.into_bytes()));
     forms
 }
 
@@ -166,6 +168,14 @@ fn escape_non_ascii(json: &str) -> String {
         }
     }
     out
+}
+
+/// What Meta signs and sends besides escapes beyond ASCII (developers.facebook.com, Webhooks, "Validating Payloads").
+fn escaped_by_meta(escaped: &str) -> String {
+    let slashes = escaped.replace("\\/", "/").replace('/', "\\/");
+    [("<", "\\u003C"), ("%", "\\u0025"), ("@", "\\u0040")]
+        .iter()
+        .fold(slashes, |text, (from, to)| text.replace(from, to))
 }
 
 /// Turns `\uXXXX` beyond ASCII into characters; others stay escapes.

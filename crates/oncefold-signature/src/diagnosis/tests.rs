@@ -3,6 +3,7 @@ use crate::request::Request;
 use crate::scheme::Scheme;
 use crate::schemes::hmac::HmacScheme;
 use crate::schemes::signature_place::{SignatureEncoding, SignaturePlace};
+use crate::schemes::signed_time::{SignedTime, TimestampFormat};
 use crate::schemes::standard_webhooks::StandardWebhooks;
 use crate::schemes::stripe::StripeScheme;
 use crate::secret::Secret;
@@ -152,4 +153,38 @@ fn a_signed_url_that_differs_is_shown_beside_the_stated_one() {
         let expected = format!("signed URL differs: the sender signed \"{signed}\", this source states \"{stated}\"");
         assert!(explanation.contains(&expected), "{explanation}");
     }
+}
+
+#[test]
+fn a_timestamp_of_another_unit_is_told() {
+    let time = SignedTime { format: TimestampFormat::UnixMillis, ..SignedTime::header("x-time") };
+    let millis =
+        HmacScheme { signed: "{timestamp}{body}".parse().unwrap(), time: Some(time), ..HmacScheme::over_body("x-sig") };
+    let seconds = HmacScheme { time: Some(SignedTime::header("x-time")), ..millis.clone() };
+    let told = |scheme: HmacScheme, time: &[u8]| {
+        let signature = "0".repeat(64);
+        told(&Scheme::Hmac(scheme), &[("x-sig", signature.as_bytes()), ("x-time", time)], b"{}")
+    };
+    assert!(told(millis.clone(), b"100000").contains("taken as seconds the timestamp is near"));
+    assert!(told(seconds.clone(), b"100000000").contains("taken as milliseconds the timestamp is near"));
+    assert!(told(seconds, b"92800").contains("off by almost exactly 2 h"));
+    assert!(told(millis, b"92800000").contains("off by almost exactly 2 h"));
+}
+
+#[test]
+fn a_secret_in_entities_and_a_body_without_metas_escapes_are_told() {
+    let scheme = Scheme::Hmac(HmacScheme::over_body("x-sig"));
+    let verifier = scheme.prepare(&[Secret::new("wc&<co>\"x'").unwrap()]).unwrap();
+    let told = |key: &[u8], signed: &[u8], body: &[u8]| {
+        let signature = hex::encode(mac(key, signed));
+        let headers: [(&str, &[u8]); 1] = [("x-sig", signature.as_bytes())];
+        let request = Request { method: "POST", url: None, query: "", path_token: None, headers: &headers, body };
+        let Verdict::Invalid(rejection) = verifier.verify(&request, NOW) else { panic!("accepted") };
+        verifier.diagnose(&request, NOW, &rejection)
+    };
+    let old = told(b"wc&amp;&lt;co&gt;&quot;x&#039;", b"{}", b"{}");
+    assert!(old.contains("takes secrets[0] with HTML entities"), "{old}");
+    let sent = br#"{"a":"\u00e4\/\u003C\u0025\u0040"}"#;
+    let meta = told(b"wc&<co>\"x'", sent, "{\"a\":\"\u{e4}/<%@\"}".as_bytes());
+    assert!(meta.contains("with \\u escapes as Meta writes them"), "{meta}");
 }

@@ -107,6 +107,7 @@ impl Prepared for PreparedEd25519 {
             return diagnosis::about_header(name, req);
         }
         let timestamp = self.raw_timestamp(req).ok();
+        let format = self.scheme.time.as_ref().map(|time| time.format).unwrap_or_default();
         let signatures = self.scheme.signature.readings(req);
         let fits = |_: usize, key: &[u8], req: &Request<'_>| {
             let key = UnparsedPublicKey::new(&ED25519, key);
@@ -119,7 +120,11 @@ impl Prepared for PreparedEd25519 {
             signs_url: self.scheme.signed.signs_url(),
             fits: &fits,
         };
-        trial.explain(req, rejection).into_iter().chain(diagnosis::about_clock(timestamp, now, rejection)).collect()
+        trial
+            .explain(req, rejection)
+            .into_iter()
+            .chain(diagnosis::about_clock(timestamp, format, now, rejection))
+            .collect()
     }
 }
 

@@ -208,6 +208,7 @@ impl Prepared for PreparedHmac {
             return diagnosis::about_header(name, req);
         }
         let timestamp = self.raw_timestamp(req).ok();
+        let format = self.scheme.time.as_ref().map(|time| time.format).unwrap_or_default();
         let signatures = scheme.signature.readings(req);
         let fits = |_: usize, key: &[u8], req: &Request<'_>| {
             let tag = self.tag(&KeyedMac::keyed(scheme.algorithm, key), req, timestamp.unwrap_or_default());
@@ -219,7 +220,11 @@ impl Prepared for PreparedHmac {
             signs_url: scheme.signed.signs_url(),
             fits: &fits,
         };
-        trial.explain(req, rejection).into_iter().chain(diagnosis::about_clock(timestamp, now, rejection)).collect()
+        trial
+            .explain(req, rejection)
+            .into_iter()
+            .chain(diagnosis::about_clock(timestamp, format, now, rejection))
+            .collect()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::mac::{HmacAlgorithm, KeyedMac};
 use crate::request::Request;
 use crate::scheme::{Prepared, Verifier};
 use crate::schemes::hmac::KeyEncoding;
+use crate::schemes::signed_time::TimestampFormat;
 use crate::secret::{KeyError, PUBLIC_KEY_PREFIX, SHORTEST_GOOD_KEY, Secret, refuse_asymmetric, require_some};
 use crate::time::{UnixTime, check_tolerance, parse_seconds};
 use crate::verdict::{Rejection, RejectionReason, Verified, excerpt};
@@ -234,7 +235,7 @@ impl Prepared for PreparedStandardWebhooks {
         trial
             .explain(req, rejection)
             .into_iter()
-            .chain(diagnosis::about_clock(Some(message.timestamp), now, rejection))
+            .chain(diagnosis::about_clock(Some(message.timestamp), TimestampFormat::UnixSeconds, now, rejection))
             .collect()
     }
 }

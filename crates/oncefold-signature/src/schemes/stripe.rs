@@ -11,6 +11,7 @@ use crate::request::Request;
 use crate::scheme::{Prepared, Verifier};
 use crate::schemes::hmac::{KeyEncoding, decode_key};
 use crate::schemes::signature_place::field_values;
+use crate::schemes::signed_time::TimestampFormat;
 use crate::secret::{KeyError, Secret, require_some, short_key_warning};
 use crate::time::{UnixTime, check_tolerance, parse_seconds};
 use crate::verdict::{Rejection, RejectionReason, Verified};
@@ -110,7 +111,7 @@ impl Prepared for PreparedStripe {
         trial
             .explain(req, rejection)
             .into_iter()
-            .chain(diagnosis::about_clock(Some(fields.timestamp), now, rejection))
+            .chain(diagnosis::about_clock(Some(fields.timestamp), TimestampFormat::UnixSeconds, now, rejection))
             .collect()
     }
 }
