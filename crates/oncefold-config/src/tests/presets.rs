@@ -96,16 +96,23 @@ fn presets_verify_as_the_vectors_want() {
     assert_eq!(source("stripe").scheme, Scheme::Stripe(StripeScheme::default()));
 }
 
-/// The state that wins for one entity, whichever order the bodies come in.
-fn winner(preset: &str, deliveries: [(&str, &str); 2]) -> String {
-    let text = format!("[sources.x]\npreset = '{preset}'\nsecrets = ['{SVIX_SECRET}']\ndefault_projections = true\n");
+/// A delivery: headers and body.
+type Sent<'a> = (&'a [(&'a str, &'a str)], &'a str);
+
+/// The key and the state that wins for one entity, whichever order the deliveries come in; no state where it is deleted.
+fn winner_of(preset: &str, deliveries: [Sent<'_>; 2]) -> (String, Option<String>) {
+    let secret = secret_of(preset);
+    let text = format!(
+        "[sources.x]\npreset = '{preset}'\nurl = 'https://shop.example/in'\nsecrets = ['{secret}']\ndefault_projections = true\n"
+    );
     let source = load(&text).unwrap().config.sources.remove(0).model;
-    let changes = deliveries.map(|(id, body)| {
-        let facts = Facts { headers: vec![("svix-id".to_owned(), id.to_owned())], ..Facts::default() };
+    let changes = deliveries.map(|(headers, body)| {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let facts = Facts { headers, ..Facts::default() };
         let message = Message {
             id: EventUuid::from_bytes([1; 16]),
             source: source.name.clone(),
-            event_id: id.to_owned(),
+            event_id: "id".to_owned(),
             event_type: None,
             received_at: Timestamp::from_micros(1_800_000_000_000_000),
             generation: 0,
@@ -121,7 +128,82 @@ fn winner(preset: &str, deliveries: [(&str, &str); 2]) -> String {
     });
     assert_eq!(changes[0].key, changes[1].key);
     let newest = changes.into_iter().max_by(|a, b| a.order_key.cmp(&b.order_key)).unwrap();
-    newest.state.unwrap().to_string()
+    (newest.key, newest.state.map(|state| state.to_string()))
+}
+
+/// Likewise for deliveries of Svix, given by id, that leave a state.
+fn winner(preset: &str, deliveries: [(&str, &str); 2]) -> String {
+    let [(first, one), (second, other)] = deliveries;
+    winner_of(preset, [(&[("svix-id", first)], one), (&[("svix-id", second)], other)]).1.unwrap()
+}
+
+/// `updated_at` is of one second and in the shop's zone; the trigger's time decides within a second, the topic nothing.
+#[test]
+fn shopify_orders_end_in_the_later_state() {
+    let sent = |topic: &'static str, triggered: &'static str| {
+        [("x-shopify-topic", topic), ("x-shopify-event-id", triggered), ("x-shopify-triggered-at", triggered)]
+    };
+    let order = |status: &str, updated: &str| {
+        format!(
+            r#"{{"id":6120943771854,"financial_status":"{status}","total_price":"25.00","updated_at":"{updated}"}}"#
+        )
+    };
+    let wins = |later: Sent<'_>, earlier: Sent<'_>| {
+        let (key, state) = winner_of("shopify", [later, earlier]);
+        assert_eq!(key, "6120943771854");
+        state
+    };
+    let created = sent("orders/create", "2025-10-09T08:53:21.417318291Z");
+    let paid = sent("orders/paid", "2025-10-09T08:53:21.417318292Z");
+    let pending = order("pending", "2025-10-09T04:53:21-04:00");
+    let in_the_second = wins((&paid, &order("paid", "2025-10-09T04:53:21-04:00")), (&created, &pending)).unwrap();
+    assert!(in_the_second.contains(r#""financial_status":"paid""#), "{in_the_second}");
+    // An hour later by the clock on the wall, and earlier as an instant, before daylight saving ended.
+    let winter = wins(
+        (&created, &order("paid", "2025-11-02T01:10:00-05:00")),
+        (&paid, &order("pending", "2025-11-02T01:50:00-04:00")),
+    );
+    assert!(winter.as_ref().is_some_and(|state| state.contains(r#""financial_status":"paid""#)), "{winter:?}");
+    let deleted = sent("orders/delete", "2025-10-09T08:53:34.417318291Z");
+    assert_eq!(wins((&deleted, r#"{"id":6120943771854}"#), (&created, &pending)), None);
+}
+
+/// Real versions: whatever the times say, the higher one wins.
+#[test]
+fn versions_of_the_provider_order_its_entities() {
+    let transfer = |sequence: u32, status: &str| {
+        format!(
+            r#"{{"type":"balancePlatform.transfer.updated","data":{{"id":"1W1UG35U8A9J5ZLG","sequenceNumber":{sequence},"status":"{status}"}}}}"#
+        )
+    };
+    let (_, state) = winner_of("adyen-platform", [(&[], &transfer(10, "captured")), (&[], &transfer(9, "received"))]);
+    assert!(state.as_ref().is_some_and(|state| state.contains("captured")), "{state:?}");
+    let payment = |version: u32, status: &str| {
+        format!(
+            r#"{{"event_id":"e","type":"payment.updated","data":{{"object":{{"payment":{{"id":"hYy9","status":"{status}","version":{version}}}}}}}}}"#
+        )
+    };
+    let (key, state) = winner_of("square", [(&[], &payment(10, "COMPLETED")), (&[], &payment(9, "APPROVED"))]);
+    assert!(key == "hYy9" && state.as_ref().is_some_and(|state| state.contains("COMPLETED")), "{key} {state:?}");
+}
+
+#[test]
+fn times_of_the_provider_order_its_entities() {
+    let topic = [("x-wc-webhook-topic", "order.updated"), ("x-wc-webhook-id", "5")];
+    let order = |modified: &str, status: &str| {
+        format!(r#"{{"id":727,"status":"{status}","total":"25.00","date_modified_gmt":"{modified}"}}"#)
+    };
+    let (later, earlier) = (order("2025-10-09T08:53:22", "completed"), order("2025-10-09T08:53:21", "processing"));
+    let (key, state) = winner_of("woocommerce", [(&topic, &later), (&topic, &earlier)]);
+    assert!(key == "727" && state.as_ref().is_some_and(|state| state.contains("completed")), "{key} {state:?}");
+    let transaction = |occurred: &str, status: &str| {
+        format!(
+            r#"{{"event_id":"evt","event_type":"transaction.{status}","occurred_at":"{occurred}","data":{{"id":"txn_1","status":"{status}"}}}}"#
+        )
+    };
+    let later = transaction("2025-10-09T08:53:22.417319Z", "completed");
+    let (_, state) = winner_of("paddle", [(&[], &later), (&[], &transaction("2025-10-09T08:53:22.417318Z", "paid"))]);
+    assert!(state.as_ref().is_some_and(|state| state.contains("completed")), "{state:?}");
 }
 
 /// The traps of Stripe's one-second clock: what comes later in life wins within a second, a later second always.
