@@ -37,8 +37,13 @@ impl Connection {
     }
 
     /// Runs publishes and operations with one commit, and answers them all.
-    pub(super) async fn commit(&mut self, publishes: Vec<Publish>, mut calls: Vec<Box<dyn Operation>>, lines: &Lines) {
-        match self.try_group(&publishes, &mut calls).await {
+    pub(super) async fn commit(
+        &mut self,
+        mut publishes: Vec<Publish>,
+        mut calls: Vec<Box<dyn Operation>>,
+        lines: &Lines,
+    ) {
+        match self.try_group(&mut publishes, &mut calls).await {
             Ok(Committed { published, called }) => {
                 answer_publishes(publishes, &published, lines);
                 for (call, outcome) in calls.into_iter().zip(called) {
@@ -52,7 +57,7 @@ impl Connection {
                 }
             }
             Err(GroupFailure::Broken) => {
-                let published = match self.try_group(&publishes, &mut []).await {
+                let published = match self.try_group(&mut publishes, &mut []).await {
                     Ok(committed) => committed.published,
                     Err(GroupFailure::Away(error)) => Err(error),
                     Err(GroupFailure::Broken) => Err(broken()),
@@ -93,7 +98,7 @@ impl Connection {
 
     async fn try_group(
         &mut self,
-        publishes: &[Publish],
+        publishes: &mut Vec<Publish>,
         calls: &mut [Box<dyn Operation>],
     ) -> Result<Committed, GroupFailure> {
         let committed = self.run_group(publishes, calls).await;
@@ -105,10 +110,11 @@ impl Connection {
 
     async fn run_group(
         &mut self,
-        publishes: &[Publish],
+        publishes: &mut Vec<Publish>,
         calls: &mut [Box<dyn Operation>],
     ) -> Result<Committed, GroupFailure> {
         let conn = self.begin().await.map_err(GroupFailure::Away)?;
+        publishes.retain(Publish::is_wanted);
         let published = match queue::insert(conn, publishes).await {
             Err(error @ StoreError::Unavailable(_)) => return Err(GroupFailure::Away(error)),
             outcome => outcome,

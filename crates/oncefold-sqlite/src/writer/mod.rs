@@ -18,17 +18,30 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Most operations that share a commit.
 const GROUP_OPERATIONS_MAX: usize = 512;
 /// Most bytes of bodies that share a commit; one message always fits.
 const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Most bytes of messages that wait for the writer; one message always fits. A disk that is slower than the network
+/// otherwise fills the memory.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
 /// A message on its way into the queue.
 pub(crate) struct Publish {
     pub(crate) message: Arc<Message>,
     pub(crate) reply: oneshot::Sender<Result<(), StoreError>>,
+    /// Its part of the bytes that may wait.
+    _room: OwnedSemaphorePermit,
+}
+
+impl Publish {
+    /// Whether somebody still waits for it; a message that nobody will hear of is not kept.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
 }
 
 /// How an operation is run.
@@ -50,7 +63,11 @@ enum Request {
 
 /// Hands operations to the writer, which ends with the last of these.
 #[derive(Clone)]
-pub(crate) struct Writer(mpsc::UnboundedSender<Request>);
+pub(crate) struct Writer {
+    requests: mpsc::UnboundedSender<Request>,
+    /// A permit for each byte of a message that may wait.
+    room: Arc<Semaphore>,
+}
 
 impl Writer {
     /// Starts the writing task on `conn`; `options` are for another connection where that one breaks.
@@ -58,7 +75,7 @@ impl Writer {
         let (sender, requests) = mpsc::unbounded_channel();
         let task = Task { requests, conn: Connection::over(conn, options), lines, light: Pending::default() };
         tokio::spawn(task.run_until_dropped());
-        Self(sender)
+        Self { requests: sender, room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)) }
     }
 
     /// Runs an operation in a transaction it may share; it may be run again from the start.
@@ -97,7 +114,7 @@ impl Writer {
         let after = move |outcome| {
             let _ = reply.send(outcome);
         };
-        let _ = self.0.send(Request::Call(weight, Box::new(Call::of(params, work, after))));
+        let _ = self.requests.send(Request::Call(weight, Box::new(Call::of(params, work, after))));
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
@@ -111,25 +128,31 @@ impl Writer {
         P: Send + Sync + 'static,
         T: Send + 'static,
     {
-        let _ = self.0.send(Request::Call(Weight::Light, Box::new(Call::of(params, work, after))));
+        let _ = self.requests.send(Request::Call(Weight::Light, Box::new(Call::of(params, work, after))));
     }
 
     /// Puts a message on its queue.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where too many bytes wait already.
     pub(crate) async fn publish(&self, message: Arc<Message>) -> Result<(), StoreError> {
+        let bytes = (message.body.len() + message.facts.as_str().len()).min(WAITING_BYTES_MAX);
+        let room = self.room.clone().try_acquire_many_owned(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let room = room.map_err(|_| crowded())?;
         let (reply, answer) = oneshot::channel();
-        let _ = self.0.send(Request::Publish(Publish { message, reply }));
+        let _ = self.requests.send(Request::Publish(Publish { message, reply, _room: room }));
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Whether there is a writer to hand operations to.
     pub(crate) fn is_running(&self) -> bool {
-        !self.0.is_closed()
+        !self.requests.is_closed()
     }
 
     /// Ends the writer after what was handed over before.
     pub(crate) async fn stop(&self) -> Option<SqliteConnection> {
         let (reply, answer) = oneshot::channel();
-        let _ = self.0.send(Request::Stop(reply));
+        let _ = self.requests.send(Request::Stop(reply));
         answer.await.ok().flatten()
     }
 }
@@ -137,8 +160,14 @@ impl Writer {
 /// What an operation does with the connection.
 pub(crate) type Work<P, T> = for<'c> fn(&'c mut SqliteConnection, &'c P) -> Running<'c, T>;
 
-fn closed() -> StoreError {
+/// There is no writer any more.
+pub(crate) fn closed() -> StoreError {
     StoreError::Unavailable("the file is closed".to_owned())
+}
+
+fn crowded() -> StoreError {
+    let most = WAITING_BYTES_MAX >> 20;
+    StoreError::Unavailable(format!("{most} MiB of messages wait to be written: the disk is slower than what comes in"))
 }
 
 #[derive(Default)]
