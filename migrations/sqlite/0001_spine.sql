@@ -1,6 +1,6 @@
 -- The spine: events, their bodies and changes, entities, and what duties need.
 -- Moments are BIGINT microseconds since the Unix epoch (`*_us`), the same in both dialects. Text that is compared or
--- sorted has: bytes decide, whatever the database's locale.
+-- sorted is compared byte by byte.
 
 -- Every source that was ever configured: the queue of a removed one is still consumed.
 CREATE TABLE sources (
@@ -141,13 +141,21 @@ CREATE TABLE queue (
 ) STRICT;
 CREATE INDEX queue_by_name ON queue (name, sequence);
 
--- "A process is trying this suspect alone": found after its lease, the process died of it.
+-- Queues that a process takes from. It removes its row when it has counted the tries of what it held; found by the next
+-- process, it ended without.
+CREATE TABLE takers (
+    name TEXT PRIMARY KEY
+) STRICT;
+
+-- "A process is trying this suspect alone": found after its lease, the process ended meanwhile. After three starts the
+-- message is the poison.
 CREATE TABLE trials (
     id             BLOB NOT NULL,
     generation     INTEGER NOT NULL,
     holder         TEXT NOT NULL,
     started_at_us  INTEGER NOT NULL,
     lease_until_us INTEGER NOT NULL,
+    starts         INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (id, generation)
 ) STRICT;
 

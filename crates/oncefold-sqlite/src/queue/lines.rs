@@ -51,8 +51,10 @@ impl Lines {
 pub(crate) struct Line {
     pub(crate) name: String,
     state: Mutex<State>,
-    /// Held while rows are taken: two subscriptions never take the same one. Whether the queue was taken from before.
-    pub(crate) taking: tokio::sync::Mutex<bool>,
+    /// Held while rows are taken: two subscriptions never take the same one.
+    pub(crate) taking: tokio::sync::Mutex<()>,
+    /// Subscriptions there are.
+    takers: Mutex<usize>,
     arrivals: watch::Sender<u64>,
 }
 
@@ -68,9 +70,25 @@ impl Line {
         Self {
             name: name.to_owned(),
             state: Mutex::default(),
-            taking: tokio::sync::Mutex::new(false),
+            taking: tokio::sync::Mutex::default(),
+            takers: Mutex::default(),
             arrivals: watch::Sender::new(0),
         }
+    }
+
+    /// A subscription comes. What `note` hands to the writer for the first of them gets there in the order of coming and
+    /// going.
+    pub(crate) fn come(&self, note: impl FnOnce(bool)) {
+        let mut takers = locked(&self.takers);
+        *takers += 1;
+        note(*takers == 1);
+    }
+
+    /// A subscription goes; as [`Self::come`], for the last of them.
+    pub(crate) fn go(&self, note: impl FnOnce(bool)) {
+        let mut takers = locked(&self.takers);
+        *takers -= 1;
+        note(*takers == 0);
     }
 
     /// Counts what this process brought to the queue.

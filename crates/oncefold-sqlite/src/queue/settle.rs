@@ -47,36 +47,54 @@ async fn delete(conn: &mut SqliteConnection, sequences: &str) -> Result<(), Stor
         .map_err(store_error)
 }
 
-/// Counts a delivery that ended without a verdict.
-pub(super) async fn count_tries(conn: &mut SqliteConnection, sequences: &[i64]) -> Result<(), StoreError> {
-    let sequences = array(sequences);
-    sqlx::query!("UPDATE queue SET tries = tries + 1 WHERE sequence IN (SELECT value FROM json_each(?))", sequences)
-        .execute(conn)
-        .await
-        .map(|_| ())
-        .map_err(store_error)
-}
-
-/// Rows that the process before this one may have held when it ended.
-pub(super) struct Interrupted {
+/// A subscription of a queue begins.
+pub(super) struct Beginning {
     pub(super) name: String,
-    /// Sequences lower than this.
+    /// The first of this process.
+    pub(super) first: bool,
+    /// Rows with lower sequences may have been held by the process before this one…
     pub(super) before: i64,
-    /// The first so many.
+    /// …the first so many.
     pub(super) prefetch: i64,
 }
 
-/// Counts one try of each of them.
-pub(super) async fn count_interrupted(conn: &mut SqliteConnection, rows: &Interrupted) -> Result<(), StoreError> {
+/// Notes that this process takes from the queue. Where the process before it did and ended without saying so, one try is
+/// counted of each row that it may have held.
+pub(super) async fn begin(conn: &mut SqliteConnection, beginning: &Beginning) -> Result<(), StoreError> {
+    let noted = sqlx::query!("INSERT INTO takers (name) VALUES (?) ON CONFLICT DO NOTHING", beginning.name)
+        .execute(&mut *conn)
+        .await
+        .map_err(store_error)?;
+    if noted.rows_affected() == 1 || !beginning.first {
+        return Ok(());
+    }
     sqlx::query!(
         "UPDATE queue SET tries = tries + 1
          WHERE sequence IN (SELECT sequence FROM queue WHERE name = ?1 AND sequence < ?2 ORDER BY sequence LIMIT ?3)",
-        rows.name,
-        rows.before,
-        rows.prefetch
+        beginning.name,
+        beginning.before,
+        beginning.prefetch
     )
     .execute(conn)
     .await
     .map(|_| ())
     .map_err(store_error)
+}
+
+/// A subscription ends.
+pub(super) struct End {
+    /// What it held: deliveries that ended without a verdict.
+    pub(super) held: Vec<i64>,
+    /// The queue, where it was this process's last of it.
+    pub(super) last_of: Option<String>,
+}
+
+/// Counts a try of each row that was held, and notes that the process does not take from the queue any more.
+pub(super) async fn end(conn: &mut SqliteConnection, end: &End) -> Result<(), StoreError> {
+    let held = array(&end.held);
+    sqlx::query!("UPDATE queue SET tries = tries + 1 WHERE sequence IN (SELECT value FROM json_each(?))", held)
+        .execute(&mut *conn)
+        .await
+        .map_err(store_error)?;
+    sqlx::query!("DELETE FROM takers WHERE name = ?", end.last_of).execute(conn).await.map(|_| ()).map_err(store_error)
 }

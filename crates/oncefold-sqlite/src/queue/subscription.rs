@@ -1,9 +1,9 @@
 use super::lines::{Line, Lines};
-use super::settle::{self, Interrupted, Settlements};
+use super::settle::{self, Beginning, End, Settlements};
 use crate::SqliteBackend;
 use crate::error::{queue_error, store_error};
 use crate::rows::array;
-use crate::writer::Writer;
+use crate::writer::{Writer, closed};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -17,7 +17,7 @@ use sqlx::SqlitePool;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// How often the queue is looked at though nothing is known to have come: another process may have put it there.
@@ -54,6 +54,7 @@ pub(super) struct SqliteSubscription {
     /// Bytes of each message that is not settled.
     unsettled: HashMap<i64, usize>,
     bytes: usize,
+    has_ended: bool,
 }
 
 impl SqliteSubscription {
@@ -63,18 +64,17 @@ impl SqliteSubscription {
         prefetch: Prefetch,
     ) -> Result<Self, StoreError> {
         let line = backend.lines.line(&queue.to_string());
-        let mut taken_before = line.taking.lock().await;
-        if !*taken_before {
-            let rows = Interrupted {
-                name: line.name.clone(),
-                before: backend.lines.first_own(),
-                prefetch: i64::from(prefetch.messages),
-            };
-            backend.writer.run(rows, |conn, rows| Box::pin(settle::count_interrupted(conn, rows))).await?;
-            *taken_before = true;
-        }
-        drop(taken_before);
-        Ok(Self {
+        let (begun, has_begun) = oneshot::channel();
+        line.come(|first| {
+            let (name, before) = (line.name.clone(), backend.lines.first_own());
+            let beginning = Beginning { name, first, before, prefetch: i64::from(prefetch.messages) };
+            backend.writer.send(
+                beginning,
+                |conn, beginning| Box::pin(settle::begin(conn, beginning)),
+                |outcome| drop(begun.send(outcome)),
+            );
+        });
+        let subscription = Self {
             writer: backend.writer.clone(),
             readers: backend.readers.clone(),
             lines: backend.lines.clone(),
@@ -85,7 +85,10 @@ impl SqliteSubscription {
             taken: VecDeque::new(),
             unsettled: HashMap::new(),
             bytes: 0,
-        })
+            has_ended: false,
+        };
+        has_begun.await.unwrap_or_else(|_| Err(closed()))?;
+        Ok(subscription)
     }
 
     /// Takes rows until `max` messages are there to be given, as far as the prefetch allows. What was taken is held
@@ -168,20 +171,23 @@ impl SqliteSubscription {
     }
 
     /// Gives everything unsettled back, one try counted.
-    fn return_unsettled(&mut self, done: impl FnOnce() + Send + 'static) {
-        let sequences: Vec<i64> = self.unsettled.drain().map(|(sequence, _)| sequence).collect();
-        if sequences.is_empty() {
-            return done();
+    fn end(&mut self, done: impl FnOnce() + Send + 'static) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
         }
-        let (line, returned) = (self.line.clone(), sequences.clone());
-        self.writer.send(
-            sequences,
-            |conn, sequences| Box::pin(settle::count_tries(conn, sequences)),
-            move |_| {
-                line.give_back(&returned);
-                done();
-            },
-        );
+        let held: Vec<i64> = self.unsettled.drain().map(|(sequence, _)| sequence).collect();
+        let (line, returned) = (self.line.clone(), held.clone());
+        self.line.go(|last| {
+            let end = End { held, last_of: last.then(|| line.name.clone()) };
+            self.writer.send(
+                end,
+                |conn, end| Box::pin(settle::end(conn, end)),
+                move |_| {
+                    line.give_back(&returned);
+                    done();
+                },
+            );
+        });
     }
 }
 
@@ -236,8 +242,8 @@ impl Subscription for SqliteSubscription {
     }
 
     async fn close(mut self: Box<Self>) {
-        let (done, closed) = tokio::sync::oneshot::channel();
-        self.return_unsettled(move || {
+        let (done, closed) = oneshot::channel();
+        self.end(move || {
             let _ = done.send(());
         });
         let _ = closed.await;
@@ -246,7 +252,7 @@ impl Subscription for SqliteSubscription {
 
 impl Drop for SqliteSubscription {
     fn drop(&mut self) {
-        self.return_unsettled(|| {});
+        self.end(|| {});
     }
 }
 

@@ -1,6 +1,6 @@
 //! Faults: a process that is killed, a full disk, another process on the file, operations that fail beside others.
 
-use super::{Scratch, open_in, url_in};
+use super::{Scratch, execute, open_in, url_in};
 use crate::SqliteBackend;
 use oncefold_core::message::Message;
 use oncefold_core::queue::{Consumers, Prefetch, PublishError, Publisher, QueueName};
@@ -121,7 +121,7 @@ async fn two_processes_write_one_file() {
 /// Half the filesystem's blocks are taken by a file of ours, so that freeing it brings space back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_confirms_nothing_and_is_overcome() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let disk = SmallDisk::mount();
     let backend = open_in(&disk.0).await;
     backend.migrate().await.unwrap();
     let ballast = disk.0.path().join("ballast");
@@ -154,11 +154,16 @@ async fn a_full_disk_confirms_nothing_and_is_overcome() {
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// None where mounting is not allowed.
-    fn mount() -> Option<Self> {
+    fn mount() -> Self {
         let dir = TempDir::new().unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(dir.path()).output();
-        mounted.is_ok_and(|output| output.status.success()).then_some(Self(dir))
+        let mount = ["-t", "tmpfs", "-o", "size=8m", "tmpfs"];
+        let mounted = Command::new("mount").args(mount).arg(dir.path()).output().expect("there is a `mount`");
+        let said = String::from_utf8_lossy(&mounted.stderr);
+        assert!(
+            mounted.status.success(),
+            "this test mounts a tmpfs, which needs root (scripts/test runs as root): {said}"
+        );
+        Self(dir)
     }
 }
 
@@ -242,7 +247,7 @@ async fn an_operation_that_fails_half_way_leaves_nothing() {
 #[tokio::test]
 async fn a_full_file_is_no_operations_fault() {
     let Scratch { backend, dir: _dir } = Scratch::open().await;
-    limit_pages(&backend, "PRAGMA max_page_count = 1").await;
+    execute(&backend, "PRAGMA max_page_count = 1").await;
     let refused = loop {
         if let Err(refused) = backend.publish(big("e")).await {
             break refused;
@@ -251,32 +256,16 @@ async fn a_full_file_is_no_operations_fault() {
     assert!(matches!(&refused, PublishError::Away(text) if text.contains("full")), "{refused:?}");
     let failed = backend.apply(batch(at(1), vec![item(&big("huge"), ignored())])).await;
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
-    limit_pages(&backend, "PRAGMA max_page_count = 1000000").await;
+    execute(&backend, "PRAGMA max_page_count = 1000000").await;
     backend.publish(big("after")).await.unwrap();
     assert!(waiting(&backend).await.contains("after"));
-}
-
-async fn limit_pages(backend: &SqliteBackend, pragma: &'static str) {
-    let set = backend.writer.run_bare(pragma, |conn, pragma| {
-        Box::pin(async move { sqlx::query(*pragma).execute(conn).await.map(|_| ()).map_err(crate::error::store_error) })
-    });
-    set.await.unwrap();
 }
 
 /// A constraint that the user put on their entities.
 #[tokio::test]
 async fn values_that_are_refused_are_not_told() {
     let Scratch { backend, dir: _dir } = Scratch::open().await;
-    backend
-        .writer
-        .run_bare((), |conn, ()| {
-            Box::pin(async move {
-                let unique = "CREATE UNIQUE INDEX one_version ON entities (entity, version)";
-                sqlx::query(unique).execute(conn).await.map(|_| ()).map_err(crate::error::store_error)
-            })
-        })
-        .await
-        .unwrap();
+    execute(&backend, "CREATE UNIQUE INDEX one_version ON entities (entity, version)").await;
     let of = |key| item(&message("shop", key, "{}").build(), applies(vec![change(key, 77).build()]));
     backend.apply(batch(at(1), vec![of("e1")])).await.unwrap();
     match backend.apply(batch(at(1), vec![of("secret")])).await {

@@ -1,5 +1,7 @@
 mod conformance;
 mod durability;
+mod inbox;
+mod only_here;
 mod queue;
 
 use crate::SqliteBackend;
@@ -18,6 +20,14 @@ impl Scratch {
         backend.migrate().await.unwrap();
         Self { dir, backend }
     }
+}
+
+/// Runs a statement that the ports do not offer.
+pub(crate) async fn execute(backend: &SqliteBackend, sql: &'static str) {
+    let run = backend.writer.run_bare(sql, |conn, sql| {
+        Box::pin(async move { sqlx::query(*sql).execute(conn).await.map(|_| ()).map_err(crate::error::store_error) })
+    });
+    run.await.unwrap();
 }
 
 pub(crate) async fn open_in(dir: &TempDir) -> SqliteBackend {

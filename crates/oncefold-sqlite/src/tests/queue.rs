@@ -124,12 +124,35 @@ async fn a_process_that_dies_counts_a_try_of_what_it_may_have_held() {
     let Scratch { backend, dir } = Scratch::open().await;
     publish(&backend, &["a", "b"]).await;
     let prefetch = Prefetch { messages: 1, bytes: 1 << 20 };
-    drop(backend.subscribe(work(), prefetch).await.unwrap());
+    let _held = backend.subscribe(work(), prefetch).await.unwrap();
     assert_eq!(tries(&backend).await, [0, 0], "no process before this one can have held its own messages");
     let next = open_in(&dir).await;
-    drop(next.subscribe(work(), prefetch).await.unwrap());
-    drop(next.subscribe(work(), prefetch).await.unwrap());
+    let _one = next.subscribe(work(), prefetch).await.unwrap();
+    let _two = next.subscribe(work(), prefetch).await.unwrap();
     assert_eq!(tries(&next).await, [1, 0], "once a process, and only as many as are held at once");
+}
+
+#[tokio::test]
+async fn a_clean_restart_counts_one_try_of_what_was_held() {
+    let Scratch { backend, dir } = Scratch::open().await;
+    publish(&backend, &["a", "b"]).await;
+    backend.close().await;
+    for expected in [[1, 0], [2, 0]] {
+        let process = open_in(&dir).await;
+        let (mut one, two) = (process.subscribe(work(), WIDE).await.unwrap(), process.subscribe(work(), WIDE).await);
+        assert_eq!(ids(&take(&mut *one, 1).await), ["a"]);
+        two.unwrap().close().await;
+        one.close().await;
+        assert_eq!(tries(&process).await, expected);
+        process.close().await;
+    }
+    let process = open_in(&dir).await;
+    drop(process.subscribe(work(), WIDE).await.unwrap());
+    let _held = process.subscribe(work(), WIDE).await.unwrap();
+    assert_eq!(tries(&process).await, [2, 0], "nobody held anything");
+    let after_death = open_in(&dir).await;
+    drop(after_death.subscribe(work(), WIDE).await.unwrap());
+    assert_eq!(tries(&after_death).await, [3, 1], "a subscription that never ended may have held both");
 }
 
 async fn tries(backend: &SqliteBackend) -> Vec<i64> {
