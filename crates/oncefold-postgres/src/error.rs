@@ -3,6 +3,9 @@
 use oncefold_core::store::StoreError;
 use sqlx::error::DatabaseError;
 
+/// The SQLSTATE of a lock that was waited for too long.
+pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
+
 /// Sorts an error by SQLSTATE class (PostgreSQL manual, appendix A). The text holds no value of a row: of the server's
 /// report only code, message and names of tables and constraints are taken, and for classes 22 and 23, whose messages
 /// quote what they refuse, not even the message.
@@ -29,10 +32,10 @@ fn of_report(report: &(dyn DatabaseError + 'static)) -> StoreError {
     match code.get(..2).unwrap_or_default() {
         "22" | "23" => StoreError::Refused(format!("SQLSTATE {code}{}", place(report))),
         "40" => StoreError::Conflict(said()),
-        // lock_not_available
-        "55" if code == "55P03" => StoreError::Conflict(said()),
-        // connection, authorization, unknown database, transaction state (read-only standby), resources, shutdown,
-        // system error; and 42: the schema is not as this binary expects it.
+        // lock_not_available: after `lock_timeout`.
+        "55" if code == LOCK_NOT_AVAILABLE => StoreError::Unavailable(said()),
+        // connection, authorization, unknown database, transaction state (read-only standby), resources, shutdown
+        // or a statement that took too long (57014), system error; and 42: the schema is not as this binary expects it.
         "08" | "28" | "3D" | "25" | "53" | "57" | "58" | "42" => StoreError::Unavailable(said()),
         _ => StoreError::Failed(said()),
     }

@@ -26,6 +26,12 @@ use std::time::Duration;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long one probe may take: a frozen server accepts connections and never answers.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// A process that is frozen inside a transaction may not hold everybody's rows for ever, nor a statement that hangs its
+/// worker. Waiting for a lock ends sooner, so that the error says which of the two it was. Migrations and retention lift
+/// the limit on statements. Set by statements: pooling proxies do not pass startup options on.
+const TIME_LIMITS: &str = "SET idle_in_transaction_session_timeout = '60s';
+                           SET statement_timeout = '30s';
+                           SET lock_timeout = '20s'";
 
 /// The store on PostgreSQL 15 or later. Clones share one pool of connections.
 #[derive(Clone, Debug)]
@@ -61,12 +67,7 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .acquire_timeout(ACQUIRE_TIMEOUT)
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    // A process that is frozen inside a transaction may not hold everybody's rows for ever.
-                    connection.execute("SET idle_in_transaction_session_timeout = '60s'").await.map(|_| ())
-                })
-            })
+            .after_connect(|connection, _| Box::pin(async move { connection.execute(TIME_LIMITS).await.map(|_| ()) }))
             .connect_lazy_with(options.application_name("oncefold").disable_statement_logging());
         Ok(Self { pool })
     }

@@ -4,6 +4,7 @@ use crate::PostgresStore;
 use crate::error::store_error;
 use oncefold_core::store::StoreError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
+use sqlx::{Connection as _, Executor as _};
 use std::collections::BTreeMap;
 
 static MIGRATOR: Migrator = sqlx::migrate!("../../migrations/postgres");
@@ -16,7 +17,11 @@ impl PostgresStore {
     /// # Errors
     /// Where the database is away, was migrated by a newer binary, or a migration fails; each is then rolled back.
     pub async fn migrate(&self) -> Result<(), StoreError> {
-        MIGRATOR.run(&self.pool).await.map_err(migrate_error)
+        // A connection of its own, which goes back to no pool: a migration takes as long as it takes.
+        let mut connection = self.pool.acquire().await.map_err(|e| store_error(&e))?.detach();
+        connection.execute("SET statement_timeout = 0; SET lock_timeout = 0").await.map_err(|e| store_error(&e))?;
+        MIGRATOR.run(&mut connection).await.map_err(migrate_error)?;
+        connection.close().await.map_err(|e| store_error(&e))
     }
 
     /// What keeps this binary from working on the schema, a sentence each: migrations that are not applied, that it

@@ -9,12 +9,31 @@ use oncefold_core::store::{Rule, RuleConflict, RulesStore, StoreError};
 use oncefold_core::time::Timestamp;
 use sqlx::PgConnection;
 
+/// Names the advisory lock on the rules' version; an arbitrary number that only we use.
+const RULES_LOCK: i64 = 0x6f6e_6365_666f_6c65;
+
+/// Holds the rules' version as it is until the transaction ends; batches do so side by side. A lock on its row would do
+/// the same, but those who share a row overtake one who waits to change it, which under load never gets to.
+///
+/// A statement of its own: what comes after it sees what the registration it waited for has committed.
+pub(crate) async fn hold_version(connection: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!("SELECT pg_advisory_xact_lock_shared($1)", RULES_LOCK)
+        .fetch_one(connection)
+        .await
+        .map(|_| ())
+        .map_err(|e| store_error(&e))
+}
+
 #[async_trait]
 impl RulesStore for PostgresStore {
     async fn register(&self, sources: &[SourceName], rules: &[Rule], now: Timestamp) -> Result<i64, RuleConflict> {
         let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
-        // The one row is the lock: registrations come one at a time, and none while a batch is being applied.
-        let version = sqlx::query_scalar!("SELECT version FROM rules_version FOR UPDATE")
+        // Registrations come one at a time, and none while a batch is being applied.
+        sqlx::query!("SELECT pg_advisory_xact_lock($1)", RULES_LOCK)
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(|e| store_error(&e))?;
+        let version = sqlx::query_scalar!("SELECT version FROM rules_version")
             .fetch_one(&mut *transaction)
             .await
             .map_err(|e| store_error(&e))?;

@@ -52,8 +52,8 @@ fn column<'a, T>(rows: &[&'a Row], value: impl Fn(&'a Row) -> T) -> Vec<T> {
     rows.iter().map(|row| value(row)).collect()
 }
 
-/// Inserts the rows whose events are not known, and answers their ids. The rules version is looked at in the same
-/// statement, and held until the transaction ends: an epoch raised meanwhile waits for it.
+/// Inserts the rows whose events are not known, and answers their ids. The rules' version, which the
+/// transaction holds, is looked at in the same statement.
 ///
 /// # Errors
 /// [`StoreError::RulesBehind`] where the store's version is higher than `rules_version`.
@@ -69,8 +69,7 @@ pub(super) async fn claim(
     let received = column(rows, |row| row.received_at.as_micros());
     let claim = sqlx::query!(
         r#"
-        WITH rules AS (SELECT version FROM rules_version FOR SHARE),
-        claimed AS (
+        WITH claimed AS (
             INSERT INTO events (id, source, event_id, type, status, generation, body_digest, received_at_us, deliveries,
                                 attempts, next_attempt_at_us, lease_until_us, settled_at_us, dead_at_us, reason, message,
                                 stored_at_us)
@@ -84,7 +83,7 @@ pub(super) async fn claim(
             ON CONFLICT DO NOTHING
             RETURNING id
         )
-        SELECT (SELECT version FROM rules) AS "version!", ARRAY(SELECT id FROM claimed) AS "ids!"
+        SELECT (SELECT version FROM rules_version) AS "version!", ARRAY(SELECT id FROM claimed) AS "ids!"
         "#,
         &new.ids,
         &sources as &[&str],

@@ -8,6 +8,7 @@ mod row;
 
 use crate::PostgresStore;
 use crate::error::store_error;
+use crate::rules::hold_version;
 use async_trait::async_trait;
 use entities::Sourced;
 use oncefold_core::change::Verdict;
@@ -21,6 +22,7 @@ use sqlx::PgConnection;
 impl ApplyStore for PostgresStore {
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
         let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        hold_version(&mut transaction).await?;
         let play = settle(&mut transaction, &batch).await?;
         let verdicts = record(&mut transaction, &batch, &play).await?;
         transaction.commit().await.map_err(|e| store_error(&e))?;

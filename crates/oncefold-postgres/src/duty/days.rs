@@ -1,6 +1,6 @@
 //! Partitions of a day (UTC) of `bodies` and `changes`: `bodies_20260102`.
 
-use crate::error::store_error;
+use crate::error::{LOCK_NOT_AVAILABLE, store_error};
 use oncefold_core::store::StoreError;
 use oncefold_core::time::Timestamp;
 use sqlx::postgres::PgPool;
@@ -89,14 +89,24 @@ async fn make(connection: &mut PgConnection, table: &str, day: &Day) -> Result<(
             );
             Ok(())
         }
-        done => done.map_err(|e| store_error(&e)),
+        done => done.map_err(|e| in_the_way(&e)),
     }
 }
 
 /// Drops the partition of a day.
 pub(super) async fn drop_day(connection: &mut PgConnection, table: &str, day: &Day) -> Result<(), StoreError> {
     let ddl = format!("DROP TABLE IF EXISTS {table}_{}", day.digits);
-    alone(connection, ddl).await.map_err(|e| store_error(&e))
+    alone(connection, ddl).await.map_err(|e| in_the_way(&e))
+}
+
+/// A lock that did not come within its short time is no outage: the step is done again later.
+fn in_the_way(error: &sqlx::Error) -> StoreError {
+    match error {
+        sqlx::Error::Database(report) if report.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
+            StoreError::Conflict("partitions are in use, so that none can be made or dropped in this moment".into())
+        }
+        other => store_error(other),
+    }
 }
 
 /// Runs a statement of ours (names made of digits only) in a transaction that excludes others of its kind, and that
@@ -104,6 +114,7 @@ pub(super) async fn drop_day(connection: &mut PgConnection, table: &str, day: &D
 async fn alone(connection: &mut PgConnection, ddl: String) -> sqlx::Result<()> {
     let mut transaction = connection.begin().await?;
     sqlx::query!("SELECT set_config('lock_timeout', '2s', true)").fetch_one(&mut *transaction).await?;
+    sqlx::query!("SELECT set_config('statement_timeout', '0', true)").fetch_one(&mut *transaction).await?;
     sqlx::query!("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK).fetch_one(&mut *transaction).await?;
     sqlx::query(AssertSqlSafe(ddl)).execute(&mut *transaction).await?;
     transaction.commit().await

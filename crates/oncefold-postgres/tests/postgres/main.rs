@@ -2,6 +2,7 @@
 //! databases may be created (`scripts/services env`).
 
 mod database;
+mod limits;
 mod only_here;
 
 use database::Databases;

@@ -143,7 +143,7 @@ async fn bodies_and_changes_stand_in_their_day() {
     assert_eq!(tables(&databases, "changes\\_").await, expected("changes")[1..]);
 }
 
-/// Each action leaves its row, each refusal none.
+/// Each action leaves its row, each refusal none; texts are one line, as on SQLite.
 #[tokio::test]
 async fn actions_are_audited() {
     use oncefold_core::store::{Actor, Discard, Replay};
@@ -152,8 +152,9 @@ async fn actions_are_audited() {
     let dead = message("shop", "e1", "{}").build();
     let plan = oncefold_testkit::builders::dies(oncefold_core::reason::Reason::BadKey);
     store.apply(batch(at(0), vec![item(&dead, plan)])).await.unwrap();
-    let actor = Actor("cli:ann".into());
-    let discard = Discard { id: dead.id, actor: actor.clone(), reason: "a test\0 order".into(), now: at(1) };
+    let actor = Actor("cli:a\0nn\u{1b}[2J".into());
+    let reason = "a test\0 order\nof \u{7f} mine".into();
+    let discard = Discard { id: dead.id, actor: actor.clone(), reason, now: at(1) };
     store.discard(&discard).await.unwrap().unwrap();
     store.discard(&discard).await.unwrap().unwrap_err();
     store.replay(&Replay { id: dead.id, actor, now: at(2) }).await.unwrap().unwrap();
@@ -165,9 +166,11 @@ async fn actions_are_audited() {
     let rows: Vec<(i64, String, String, String, Option<String>)> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4))).collect();
     let row = |at: Timestamp, action: &str, detail: Option<&str>| {
-        (at.as_micros(), "cli:ann".to_owned(), action.to_owned(), dead.id.to_string(), detail.map(str::to_owned))
+        let actor = "cli:a\u{FFFD}nn\u{FFFD}[2J".to_owned();
+        (at.as_micros(), actor, action.to_owned(), dead.id.to_string(), detail.map(str::to_owned))
     };
-    let expected = [row(at(1), "event.discard", Some("a test\u{FFFD} order")), row(at(2), "event.replay", None)];
+    let reason = "a test\u{FFFD} order of \u{FFFD} mine";
+    let expected = [row(at(1), "event.discard", Some(reason)), row(at(2), "event.replay", None)];
     assert_eq!(rows, expected);
     connection.close().await.unwrap();
 }
