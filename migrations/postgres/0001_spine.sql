@@ -136,16 +136,23 @@ CREATE TABLE spool (
     body_digest    bytea NOT NULL,
     facts          text NOT NULL,
     body           bytea NOT NULL,
+    -- 0 until it is taken for the first time.
     lease_until_us bigint NOT NULL DEFAULT 0
 );
+-- The order in which the relay takes; without it each claim would sort all that is spooled.
+CREATE INDEX spool_free ON spool (lease_until_us, sequence);
+-- How long each source has waited, one look per source.
+CREATE INDEX spool_oldest ON spool (source, received_at_us);
 
--- "A process is trying this suspect alone": found after its lease, the process died of it.
+-- "A process is trying this suspect alone": found after its lease, the process ended meanwhile. After three starts the
+-- message is the poison.
 CREATE TABLE trials (
     id             uuid NOT NULL,
     generation     integer NOT NULL,
     holder         text NOT NULL,
     started_at_us  bigint NOT NULL,
     lease_until_us bigint NOT NULL,
+    starts         integer NOT NULL DEFAULT 1,
     PRIMARY KEY (id, generation)
 );
 

@@ -28,6 +28,12 @@ pub const VERSION_SKEW: Duration = Duration::from_secs(600);
 pub const IDS_RETENTION_MIN: Duration = Duration::from_secs(72 * 3600);
 /// Deliveries of one message after which the broker gives it up (`x-delivery-limit`), embedded queue included.
 pub const DELIVERY_LIMIT: u32 = 20;
+/// Processes that may try one suspect alone; where each of so many ended while it did, the message is the poison. One
+/// process may have ended for its own reasons, so many in a row have not.
+pub const TRIAL_STARTS_MAX: u32 = 3;
+/// How long a request under an `Idempotency-Key` may be in the making; without an answer after this, its process has
+/// died, and the key is taken over by the same request that comes again.
+pub const IDEMPOTENT_ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Items of a page: the most, and where the caller says nothing.
 pub const PAGE_MAX: u32 = 500;
 /// Items of a page where the caller says nothing.

@@ -7,8 +7,8 @@ use crate::error::store_error;
 use async_trait::async_trait;
 use oncefold_core::event::EventStatus;
 use oncefold_core::id::EventUuid;
-use oncefold_core::json::without_nul;
-use oncefold_core::store::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, StoreError};
+use oncefold_core::limits::IDEMPOTENT_ANSWER_MAX;
+use oncefold_core::store::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, StoreError, audit_text};
 use oncefold_core::time::Timestamp;
 use sqlx::{PgConnection, Postgres, Transaction};
 
@@ -72,11 +72,14 @@ impl ActStore for PostgresStore {
             .await
             .map_err(|e| store_error(&e))?;
         let taken = sqlx::query!(
-            "INSERT INTO idempotency (actor, key, request, at_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+            "INSERT INTO idempotency (actor, key, request, at_us) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (actor, key) DO UPDATE SET at_us = excluded.at_us
+             WHERE idempotency.status IS NULL AND idempotency.request = excluded.request AND idempotency.at_us < $5",
             request.actor.0,
             request.key,
             &request.request.as_bytes()[..],
             request.now.as_micros(),
+            request.now.minus(IDEMPOTENT_ANSWER_MAX).as_micros(),
         )
         .execute(&mut *transaction)
         .await
@@ -189,10 +192,10 @@ async fn audit(connection: &mut PgConnection, deed: &Deed<'_>, now: Timestamp) -
     sqlx::query!(
         "INSERT INTO audit (at_us, actor, action, target, detail) VALUES ($1, $2, $3, $4, $5)",
         now.as_micros(),
-        without_nul(&deed.actor.0),
+        audit_text(&deed.actor.0),
         deed.action,
         deed.event.to_string(),
-        deed.detail.map(without_nul),
+        deed.detail.map(audit_text),
     )
     .execute(connection)
     .await

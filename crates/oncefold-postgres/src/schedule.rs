@@ -6,7 +6,8 @@ use crate::error::store_error;
 use async_trait::async_trait;
 use oncefold_core::id::EventUuid;
 use oncefold_core::message::{FactsJson, Message};
-use oncefold_core::store::{ClaimDue, ScheduleStore, StoreError};
+use oncefold_core::reason::Reason;
+use oncefold_core::store::{BODY_MISSING, ClaimDue, ScheduleStore, StoreError};
 use oncefold_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -29,11 +30,17 @@ impl ScheduleStore for PostgresStore {
                 SELECT id, due_us FROM (SELECT * FROM retrying UNION ALL SELECT * FROM stranded) AS either
                 ORDER BY due_us, id LIMIT $3
             ),
+            whole AS (SELECT due.* FROM due WHERE EXISTS (SELECT FROM held_bodies WHERE held_bodies.id = due.id)),
+            broken AS (
+                UPDATE events SET status = 'dead', dead_at_us = $1, lease_until_us = NULL, next_attempt_at_us = NULL,
+                                  reason = $4, message = $5
+                FROM due WHERE events.id = due.id AND due.id NOT IN (SELECT id FROM whole)
+            ),
             taken AS (
-                UPDATE events SET status = 'queued', generation = generation + 1, lease_until_us = $2,
-                                  next_attempt_at_us = NULL, reason = NULL, message = NULL
-                FROM due WHERE events.id = due.id
-                RETURNING events.*, due.due_us
+                UPDATE events SET status = 'queued', generation = generation + (status = 'retrying')::integer,
+                                  lease_until_us = $2, next_attempt_at_us = NULL, reason = NULL, message = NULL
+                FROM whole WHERE events.id = whole.id
+                RETURNING events.*, whole.due_us
             )
             SELECT taken.id, source, event_id, type AS event_type, received_at_us, generation, attempts, body_digest,
                    facts, body
@@ -43,6 +50,8 @@ impl ScheduleStore for PostgresStore {
             claim.now.as_micros(),
             claim.lease_until.as_micros(),
             i64::from(claim.limit),
+            Reason::ApplyFailed.as_str(),
+            BODY_MISSING,
         )
         .fetch_all(&self.pool)
         .await

@@ -43,7 +43,7 @@ impl SpoolStore for PostgresStore {
             r#"
             WITH free AS (
                 SELECT sequence FROM spool WHERE lease_until_us <= $1
-                ORDER BY sequence LIMIT $3 FOR UPDATE SKIP LOCKED
+                ORDER BY lease_until_us, sequence LIMIT $3 FOR UPDATE SKIP LOCKED
             ),
             taken AS (
                 UPDATE spool SET lease_until_us = $2 FROM free WHERE spool.sequence = free.sequence RETURNING spool.*

@@ -5,9 +5,34 @@ use crate::convert::integer;
 use crate::error::store_error;
 use async_trait::async_trait;
 use oncefold_core::id::EventUuid;
+use oncefold_core::limits::TRIAL_STARTS_MAX;
 use oncefold_core::message::Message;
 use oncefold_core::store::{StoreError, Trial, TrialStart, TrialStore, variant_event_id};
 use oncefold_core::time::Timestamp;
+
+/// As the database counts.
+#[allow(clippy::cast_possible_wrap, reason = "a small constant")]
+const STARTS_MAX: i32 = TRIAL_STARTS_MAX as i32;
+
+impl PostgresStore {
+    /// What the mark says that was in the way. A look of its own: the statement that found it there may not see it as
+    /// it is, since another process may have taken it over in that moment.
+    async fn mark_of_another(&self, trial: &Trial) -> Result<TrialStart, StoreError> {
+        let mark = sqlx::query!(
+            "SELECT lease_until_us, starts FROM trials WHERE id = $1 AND generation = $2",
+            trial.id.as_uuid(),
+            integer(trial.generation),
+        )
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(|e| store_error(&e))?;
+        match mark.map(|mark| (Timestamp::from_micros(mark.lease_until_us), mark.starts)) {
+            Some((until, _)) if until > trial.now => Ok(TrialStart::Busy(until)),
+            Some((_, starts)) if starts >= STARTS_MAX => Ok(TrialStart::Interrupted),
+            _ => Err(StoreError::Conflict("the mark on this suspect was removed in this moment".into())),
+        }
+    }
+}
 
 #[async_trait]
 impl TrialStore for PostgresStore {
@@ -21,28 +46,28 @@ impl TrialStore for PostgresStore {
                 INSERT INTO trials (id, generation, holder, started_at_us, lease_until_us)
                 SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT FROM settled)
                 ON CONFLICT (id, generation) DO UPDATE
-                    SET started_at_us = excluded.started_at_us, lease_until_us = excluded.lease_until_us
-                    WHERE trials.holder = excluded.holder
+                    SET holder = excluded.holder, started_at_us = excluded.started_at_us,
+                        lease_until_us = excluded.lease_until_us,
+                        starts = trials.starts + (trials.holder <> excluded.holder)::integer
+                    WHERE trials.holder = excluded.holder OR (trials.lease_until_us <= $4 AND trials.starts < $6)
                 RETURNING 1
             )
-            SELECT EXISTS (SELECT FROM settled) AS "settled!", EXISTS (SELECT FROM marked) AS "marked!",
-                   (SELECT lease_until_us FROM trials WHERE id = $1 AND generation = $2) AS other_until_us
+            SELECT EXISTS (SELECT FROM settled) AS "settled!", EXISTS (SELECT FROM marked) AS "marked!"
             "#,
             trial.id.as_uuid(),
             integer(trial.generation),
             trial.holder,
             trial.now.as_micros(),
             trial.lease_until.as_micros(),
+            STARTS_MAX,
         )
         .fetch_one(&self.pool)
         .await
         .map_err(|e| store_error(&e))?;
-        match start.other_until_us.map(Timestamp::from_micros) {
+        match start {
             _ if start.settled => Ok(TrialStart::Settled),
             _ if start.marked => Ok(TrialStart::Begun),
-            Some(until) if until > trial.now => Ok(TrialStart::Busy(until)),
-            Some(_) => Ok(TrialStart::Interrupted),
-            None => Err(StoreError::Conflict("another process marked the same suspect in this moment".into())),
+            _ => self.mark_of_another(trial).await,
         }
     }
 

@@ -3,7 +3,8 @@ use crate::error::{damaged, store_error};
 use async_trait::async_trait;
 use oncefold_core::event::EventStatus;
 use oncefold_core::id::EventUuid;
-use oncefold_core::store::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, StoreError};
+use oncefold_core::limits::IDEMPOTENT_ANSWER_MAX;
+use oncefold_core::store::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, StoreError, audit_text};
 use oncefold_core::time::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -104,10 +105,11 @@ struct Audit<'a> {
 
 async fn audit(conn: &mut SqliteConnection, act: &Audit<'_>, detail: Option<&str>) -> Result<(), StoreError> {
     let (now, target) = (act.now.as_micros(), act.event.to_string());
+    let (actor, detail) = (audit_text(&act.actor.0), detail.map(audit_text));
     sqlx::query!(
         "INSERT INTO audit (at_us, actor, action, target, detail) VALUES (?, ?, ?, ?, ?)",
         now,
-        act.actor.0,
+        actor,
         act.action,
         target,
         detail
@@ -120,17 +122,21 @@ async fn audit(conn: &mut SqliteConnection, act: &Audit<'_>, detail: Option<&str
 
 async fn begin(conn: &mut SqliteConnection, request: &Idempotency) -> Result<Answer, StoreError> {
     let (now, expired_before) = (request.now.as_micros(), request.expired_before.as_micros());
+    let late_since = request.now.minus(IDEMPOTENT_ANSWER_MAX).as_micros();
     let digest = &request.request.as_bytes()[..];
     sqlx::query!("DELETE FROM idempotency WHERE at_us < ?", expired_before)
         .execute(&mut *conn)
         .await
         .map_err(store_error)?;
     let taken = sqlx::query!(
-        "INSERT INTO idempotency (actor, key, request, at_us) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO idempotency (actor, key, request, at_us) VALUES (?, ?, ?, ?)
+         ON CONFLICT (actor, key) DO UPDATE SET at_us = excluded.at_us
+         WHERE status IS NULL AND request = excluded.request AND at_us < ?",
         request.actor.0,
         request.key,
         digest,
-        now
+        now,
+        late_since
     )
     .execute(&mut *conn)
     .await

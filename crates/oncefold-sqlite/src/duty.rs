@@ -5,11 +5,36 @@ use oncefold_core::id::{EventUuid, SourceName};
 use oncefold_core::store::{DutyStore, Election, Gauges, Prune, Pruned, StoreError};
 use oncefold_core::time::Timestamp;
 use sqlx::SqliteConnection;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// An event is settled no earlier than it was received, which its id tells; clocks of two hosts may differ by this.
 /// So the primary key narrows a search for what is old.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn source_name(text: &str) -> Result<SourceName, StoreError> {
+    SourceName::parse(text).map_err(|_| damaged("a source name"))
+}
+
+impl SqliteBackend {
+    /// The first message of each work queue, from name to name through the index: queues may be long. What is sent again
+    /// is in the log with its own `received_at`; all else came in the order it was received.
+    async fn first_waiting(&self) -> Result<Vec<(SourceName, Timestamp)>, StoreError> {
+        let rows = sqlx::query!(
+            r#"WITH RECURSIVE names (name) AS (
+                   SELECT min(name) FROM queue
+                   UNION ALL
+                   SELECT (SELECT min(name) FROM queue WHERE name > names.name) FROM names WHERE name IS NOT NULL)
+               SELECT source AS "source!", received_at_us AS "received_at_us!"
+               FROM names CROSS JOIN queue ON queue.sequence = (SELECT min(sequence) FROM queue WHERE name = names.name)
+               WHERE names.name LIKE 'oncefold.work.%'"#
+        )
+        .fetch_all(&self.readers)
+        .await
+        .map_err(store_error)?;
+        rows.iter().map(|row| Ok((source_name(&row.source)?, Timestamp::from_micros(row.received_at_us)))).collect()
+    }
+}
 
 #[async_trait]
 impl DutyStore for SqliteBackend {
@@ -26,17 +51,18 @@ impl DutyStore for SqliteBackend {
         .fetch_all(&self.readers)
         .await
         .map_err(store_error)?;
-        let mut gauges = Gauges::default();
+        let mut dead_letters = Vec::new();
+        let mut oldest: BTreeMap<SourceName, Timestamp> = self.first_waiting().await?.into_iter().collect();
         for row in rows {
-            let source = SourceName::parse(&row.source).map_err(|_| damaged("a source name"))?;
-            if let Some(oldest) = row.oldest {
-                gauges.oldest_unapplied.push((source.clone(), Timestamp::from_micros(oldest)));
-            }
+            let source = source_name(&row.source)?;
             if row.dead > 0 {
-                gauges.dead_letters.push((source, row.dead.unsigned_abs()));
+                dead_letters.push((source.clone(), row.dead.unsigned_abs()));
+            }
+            if let Some(received) = row.oldest.map(Timestamp::from_micros) {
+                oldest.entry(source).and_modify(|oldest| *oldest = received.min(*oldest)).or_insert(received);
             }
         }
-        Ok(gauges)
+        Ok(Gauges { dead_letters, oldest_unapplied: oldest.into_iter().collect() })
     }
 
     async fn prepare_days(&self, _now: Timestamp) -> Result<(), StoreError> {
@@ -72,15 +98,16 @@ async fn elect(conn: &mut SqliteConnection, election: &Election) -> Result<bool,
 
 async fn forget(conn: &mut SqliteConnection, prune: Prune) -> Result<Pruned, StoreError> {
     let limit = i64::from(prune.limit);
-    let bodies = forget_bodies(conn, prune.bodies_before, limit).await?;
+    let (bodies, changes) = forget_bodies(conn, prune.bodies_before, limit).await?;
     let events = forget_events(conn, prune.ids_before, limit).await?;
-    Ok(Pruned { bodies, events })
+    Ok(Pruned { bodies, changes, events })
 }
 
-async fn forget_bodies(conn: &mut SqliteConnection, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
+/// Bodies, and changes.
+async fn forget_bodies(conn: &mut SqliteConnection, before: Timestamp, limit: i64) -> Result<(u64, u64), StoreError> {
     let (highest, before) = (EventUuid::lowest_at(before.plus(CLOCKS_DIFFER_MAX)), before.as_micros());
     let highest = &highest.as_bytes()[..];
-    let deleted = sqlx::query!(
+    let bodies = sqlx::query!(
         "DELETE FROM bodies WHERE rowid IN
              (SELECT rowid FROM bodies WHERE id < ?1 AND stored_at_us < ?2 LIMIT ?3)",
         highest,
@@ -90,7 +117,7 @@ async fn forget_bodies(conn: &mut SqliteConnection, before: Timestamp, limit: i6
     .execute(&mut *conn)
     .await
     .map_err(store_error)?;
-    sqlx::query!(
+    let changes = sqlx::query!(
         "DELETE FROM changes WHERE (event, generation, ordinal, at_us) IN
              (SELECT event, generation, ordinal, at_us FROM changes WHERE event < ?1 AND at_us < ?2 LIMIT ?3)",
         highest,
@@ -100,7 +127,7 @@ async fn forget_bodies(conn: &mut SqliteConnection, before: Timestamp, limit: i6
     .execute(conn)
     .await
     .map_err(store_error)?;
-    Ok(deleted.rows_affected())
+    Ok((bodies.rows_affected(), changes.rows_affected()))
 }
 
 async fn forget_events(conn: &mut SqliteConnection, before: Timestamp, limit: i64) -> Result<u64, StoreError> {

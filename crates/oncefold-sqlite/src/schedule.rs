@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use oncefold_core::id::{Digest, EventUuid, SourceName};
 use oncefold_core::message::{FactsJson, Message};
-use oncefold_core::store::{ClaimDue, ScheduleStore, StoreError};
+use oncefold_core::reason::Reason;
+use oncefold_core::store::{BODY_MISSING, ClaimDue, ScheduleStore, StoreError};
 use oncefold_core::time::Timestamp;
 use sqlx::SqliteConnection;
 
@@ -34,8 +35,8 @@ struct Row {
     generation: i64,
     attempts: i64,
     body_digest: Vec<u8>,
-    facts: String,
-    body: Vec<u8>,
+    facts: Option<String>,
+    body: Option<Vec<u8>>,
 }
 
 /// Looks, then updates exactly those: nobody writes in between.
@@ -50,8 +51,9 @@ async fn claim_due(conn: &mut SqliteConnection, claim: ClaimDue) -> Result<Vec<M
                SELECT id, lease_until_us FROM events WHERE status = 'queued' AND lease_until_us <= ?1
                ORDER BY 2 LIMIT ?2)
            SELECT e.id, e.source, e.event_id, e.type AS event_type, e.received_at_us,
-                  e.generation + 1 AS "generation!: i64", e.attempts, e.body_digest, h.facts, h.body
-           FROM due CROSS JOIN events e ON e.id = due.id CROSS JOIN held_bodies h ON h.id = due.id
+                  e.generation + (e.status = 'retrying') AS "generation!: i64", e.attempts, e.body_digest,
+                  h.facts AS "facts?", h.body AS "body?"
+           FROM due CROSS JOIN events e ON e.id = due.id LEFT JOIN held_bodies h ON h.id = due.id
            ORDER BY due.due_us, e.id"#,
         now,
         limit
@@ -62,9 +64,13 @@ async fn claim_due(conn: &mut SqliteConnection, claim: ClaimDue) -> Result<Vec<M
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let ids = array(rows.iter().map(|row| hex::encode(&row.id)));
+    let (whole, broken): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.body.is_some());
+    if !broken.is_empty() {
+        give_up(conn, &broken, claim.now).await?;
+    }
+    let ids = array(whole.iter().map(|row| hex::encode(&row.id)));
     let updated = sqlx::query!(
-        "UPDATE events SET status = 'queued', generation = generation + 1, lease_until_us = ?2,
+        "UPDATE events SET status = 'queued', generation = generation + (status = 'retrying'), lease_until_us = ?2,
                 next_attempt_at_us = NULL, reason = NULL, message = NULL
          WHERE id IN (SELECT unhex(value) FROM json_each(?1)) AND status IN ('retrying', 'queued')",
         ids,
@@ -73,10 +79,29 @@ async fn claim_due(conn: &mut SqliteConnection, claim: ClaimDue) -> Result<Vec<M
     .execute(conn)
     .await
     .map_err(store_error)?;
-    if updated.rows_affected() != rows.len() as u64 {
+    if updated.rows_affected() != whole.len() as u64 {
         return Err(StoreError::Failed("an event that is due was not claimed".to_owned()));
     }
-    rows.into_iter().map(message).collect()
+    whole.into_iter().map(message).collect()
+}
+
+/// Events whose bytes are gone are dead: sent without them they could be nothing else.
+async fn give_up(conn: &mut SqliteConnection, events: &[Row], now: Timestamp) -> Result<(), StoreError> {
+    let (ids, now) = (array(events.iter().map(|row| hex::encode(&row.id))), now.as_micros());
+    let reason = Reason::ApplyFailed.as_str();
+    sqlx::query!(
+        "UPDATE events SET status = 'dead', dead_at_us = ?2, lease_until_us = NULL, next_attempt_at_us = NULL,
+                reason = ?3, message = ?4
+         WHERE id IN (SELECT unhex(value) FROM json_each(?1))",
+        ids,
+        now,
+        reason,
+        BODY_MISSING
+    )
+    .execute(conn)
+    .await
+    .map(|_| ())
+    .map_err(store_error)
 }
 
 async fn extend(conn: &mut SqliteConnection, sent: &str, lease_until: Timestamp) -> Result<(), StoreError> {
@@ -104,7 +129,7 @@ fn message(row: Row) -> Result<Message, StoreError> {
         generation: u32::try_from(row.generation).map_err(|_| damaged("a generation"))?,
         attempts: u32::try_from(row.attempts).map_err(|_| damaged("a count"))?,
         digest: Digest::try_from(&row.body_digest[..]).map_err(|_| damaged("a digest"))?,
-        facts: FactsJson::from_text(row.facts),
-        body: Bytes::from(row.body),
+        facts: FactsJson::from_text(row.facts.unwrap_or_default()),
+        body: Bytes::from(row.body.unwrap_or_default()),
     })
 }

@@ -2,6 +2,7 @@ use crate::SqliteBackend;
 use crate::error::store_error;
 use async_trait::async_trait;
 use oncefold_core::id::EventUuid;
+use oncefold_core::limits::TRIAL_STARTS_MAX;
 use oncefold_core::message::Message;
 use oncefold_core::store::{StoreError, Trial, TrialStart, TrialStore, variant_event_id};
 use oncefold_core::time::Timestamp;
@@ -58,13 +59,16 @@ async fn begin(conn: &mut SqliteConnection, trial: &Trial) -> Result<TrialStart,
     let marked = sqlx::query!(
         "INSERT INTO trials (id, generation, holder, started_at_us, lease_until_us) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (id, generation) DO UPDATE
-         SET started_at_us = excluded.started_at_us, lease_until_us = excluded.lease_until_us
-         WHERE trials.holder = excluded.holder",
+         SET holder = excluded.holder, started_at_us = excluded.started_at_us,
+             lease_until_us = excluded.lease_until_us, starts = starts + (holder <> excluded.holder)
+         WHERE trials.holder = excluded.holder
+               OR trials.lease_until_us <= excluded.started_at_us AND trials.starts < ?",
         id,
         trial.generation,
         trial.holder,
         now,
-        lease_until
+        lease_until,
+        TRIAL_STARTS_MAX
     )
     .execute(&mut *conn)
     .await

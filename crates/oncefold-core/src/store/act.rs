@@ -76,6 +76,17 @@ pub enum Answer {
     Differs,
 }
 
+/// A text as it goes into the audit log: white space is a space, other control characters (NUL, which PostgreSQL's text
+/// does not hold, escape sequences of terminals) are U+FFFD, so that an entry is one line wherever it is shown.
+pub fn audit_text(text: &str) -> String {
+    let shown = |c: char| match c {
+        _ if c.is_whitespace() => ' ',
+        _ if c.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    };
+    text.chars().map(shown).collect()
+}
+
 /// What people do. Each action and its audit row are one transaction.
 #[async_trait]
 pub trait ActStore: Send + Sync {
@@ -86,9 +97,24 @@ pub trait ActStore: Send + Sync {
     /// Makes a dead letter `discarded`; its body then falls under retention.
     async fn discard(&self, discard: &Discard) -> Result<Result<(), Refusal>, StoreError>;
 
-    /// Looks an idempotency key up, and takes it where it is new.
+    /// Looks an idempotency key up, and takes it where it is new. A key whose first request has no answer for longer than
+    /// [`crate::limits::IDEMPOTENT_ANSWER_MAX`] is taken over by the same request, which is [`Answer::Fresh`] again.
     async fn begin_idempotent(&self, request: &Idempotency) -> Result<Answer, StoreError>;
 
     /// Keeps the answer under a key that was taken; `None` frees the key (the request failed on our side).
     async fn finish_idempotent(&self, request: &Idempotency, answer: Option<(u16, String)>) -> Result<(), StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::audit_text;
+
+    #[test]
+    fn an_audit_entry_is_one_line_of_text() {
+        assert_eq!(
+            audit_text("a\0b\n\tc\u{1b}[31m d\u{85}\u{9f}é\u{1F600}"),
+            "a\u{FFFD}b  c\u{FFFD}[31m d \u{FFFD}é\u{1F600}"
+        );
+        assert_eq!(audit_text(""), "");
+    }
 }

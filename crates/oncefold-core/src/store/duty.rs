@@ -21,7 +21,8 @@ pub struct Election {
 pub struct Gauges {
     /// Dead letters by source.
     pub dead_letters: Vec<(SourceName, u64)>,
-    /// The oldest `received_at` of events that are queued or retrying, by source.
+    /// The oldest `received_at` of events without a verdict, by source: queued or retrying, and, where the store knows
+    /// them, those no worker has seen (in the spool, in the embedded queue).
     pub oldest_unapplied: Vec<(SourceName, Timestamp)>,
 }
 
@@ -38,11 +39,13 @@ pub struct Prune {
     pub limit: u32,
 }
 
-/// What was forgotten.
+/// What was forgotten. Where nothing was, nothing is left to forget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Bodies (or whole days of them, where they are dropped by the day).
     pub bodies: u64,
+    /// Changes (or whole days of them).
+    pub changes: u64,
     /// Events with their ids.
     pub events: u64,
 }

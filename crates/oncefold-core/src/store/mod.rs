@@ -10,7 +10,7 @@ mod schedule;
 mod spool;
 mod trial;
 
-pub use act::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay};
+pub use act::{ActStore, Actor, Answer, Discard, Idempotency, Refusal, Replay, audit_text};
 pub use apply::{ApplyBatch, ApplyItem, ApplyStore, Outcome, Settled, variant_event_id};
 pub use duty::{DutyStore, Election, Gauges, Prune, Pruned};
 pub use read::{
@@ -18,7 +18,7 @@ pub use read::{
     ReadStore, SourceRecord, StoredBody,
 };
 pub use rules::{Rule, RuleConflict, RulesStore};
-pub use schedule::{ClaimDue, ScheduleStore};
+pub use schedule::{BODY_MISSING, ClaimDue, ScheduleStore};
 pub use spool::{ClaimSpooled, SpoolStore, Spooled};
 pub use trial::{Trial, TrialStart, TrialStore};
 

@@ -30,7 +30,8 @@ pub trait SpoolStore: Send + Sync {
     /// Keeps the events; durable when it returns `Ok`. Set-based: one statement for all.
     async fn spool(&self, messages: &[Arc<Message>]) -> Result<(), StoreError>;
 
-    /// Takes spooled events for sending, oldest first.
+    /// Takes spooled events for sending: those that were never taken first, then those whose lease ran out first, so
+    /// that what cannot be sent keeps nothing back; among equals the oldest first.
     async fn claim_spooled(&self, claim: ClaimSpooled) -> Result<Vec<Spooled>, StoreError>;
 
     /// Forgets events whose publish was confirmed.

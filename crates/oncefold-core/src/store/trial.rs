@@ -14,7 +14,7 @@ pub struct Trial {
     pub holder: String,
     /// The present moment.
     pub now: Timestamp,
-    /// Until when a mark of another process says "being tried", not "died trying".
+    /// Until when a mark of another process says "being tried", not "ended trying".
     pub lease_until: Timestamp,
 }
 
@@ -25,7 +25,7 @@ pub enum TrialStart {
     Begun,
     /// Another process is trying it; its lease runs until then.
     Busy(Timestamp),
-    /// A process died trying it: `poison.delivery_limit`.
+    /// So many processes ended while they tried it ([`crate::limits::TRIAL_STARTS_MAX`]): `poison.delivery_limit`.
     Interrupted,
     /// The event `id` is known, and this generation's verdict was given, or it is a repeat whose event is settled.
     Settled,
@@ -34,7 +34,10 @@ pub enum TrialStart {
 /// What the dead-letter recorder needs beside applying.
 #[async_trait]
 pub trait TrialStore: Send + Sync {
-    /// Commits the mark, unless one is there. A mark of the same holder is renewed.
+    /// Commits the mark, unless one is there. A mark of the same holder is renewed. One of another holder whose lease
+    /// ran out says that its process ended meanwhile, of this message or for its own reasons (a stop, an outage): it is
+    /// taken over, which counts as one more start, until [`crate::limits::TRIAL_STARTS_MAX`] have begun; only then is the answer
+    /// [`TrialStart::Interrupted`].
     async fn begin_trial(&self, trial: &Trial) -> Result<TrialStart, StoreError>;
 
     /// Removes the mark.

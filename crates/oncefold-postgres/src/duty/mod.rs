@@ -7,8 +7,33 @@ use crate::PostgresStore;
 use crate::convert::{count, source};
 use crate::error::store_error;
 use async_trait::async_trait;
+use oncefold_core::id::SourceName;
 use oncefold_core::store::{DutyStore, Election, Gauges, Prune, Pruned, StoreError};
 use oncefold_core::time::Timestamp;
+use std::collections::BTreeMap;
+
+impl PostgresStore {
+    /// The oldest spooled delivery of each source. From source to source through the index: the spool may be long.
+    async fn oldest_spooled(&self) -> Result<Vec<(SourceName, Timestamp)>, StoreError> {
+        let rows = sqlx::query!(
+            r#"
+            WITH RECURSIVE oldest AS (
+                (SELECT source, received_at_us FROM spool ORDER BY source, received_at_us LIMIT 1)
+                UNION ALL
+                SELECT next.source, next.received_at_us FROM oldest CROSS JOIN LATERAL (
+                    SELECT source, received_at_us FROM spool WHERE spool.source > oldest.source
+                    ORDER BY source, received_at_us LIMIT 1
+                ) AS next
+            )
+            SELECT source AS "source!", received_at_us AS "received_at_us!" FROM oldest
+            "#
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|e| store_error(&e))?;
+        rows.iter().map(|row| Ok((source(&row.source)?, Timestamp::from_micros(row.received_at_us)))).collect()
+    }
+}
 
 #[async_trait]
 impl DutyStore for PostgresStore {
@@ -40,17 +65,18 @@ impl DutyStore for PostgresStore {
         .fetch_all(&self.pool)
         .await
         .map_err(|e| store_error(&e))?;
-        let mut gauges = Gauges::default();
+        let mut dead_letters = Vec::new();
+        let mut oldest: BTreeMap<SourceName, Timestamp> = self.oldest_spooled().await?.into_iter().collect();
         for row in rows {
             let source = source(&row.source)?;
             if row.dead > 0 {
-                gauges.dead_letters.push((source.clone(), count(row.dead)));
+                dead_letters.push((source.clone(), count(row.dead)));
             }
-            if let Some(oldest) = row.oldest_us {
-                gauges.oldest_unapplied.push((source, Timestamp::from_micros(oldest)));
+            if let Some(received) = row.oldest_us.map(Timestamp::from_micros) {
+                oldest.entry(source).and_modify(|oldest| *oldest = received.min(*oldest)).or_insert(received);
             }
         }
-        Ok(gauges)
+        Ok(Gauges { dead_letters, oldest_unapplied: oldest.into_iter().collect() })
     }
 
     async fn prepare_days(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -5,33 +5,46 @@ use crate::error::store_error;
 use oncefold_core::id::EventUuid;
 use oncefold_core::store::{Prune, Pruned, StoreError};
 use sqlx::postgres::PgPool;
+use sqlx::{Connection as _, PgConnection, Postgres, Transaction};
 
 pub(super) async fn run(pool: &PgPool, prune: &Prune) -> Result<Pruned, StoreError> {
     let mut connection = pool.acquire().await.map_err(|e| store_error(&e))?;
+    let connection = &mut *connection;
     let mut pruned = Pruned::default();
     for table in TABLES {
-        for day in partitions(&mut connection, table).await? {
+        for day in partitions(connection, table).await? {
             if day.end() <= prune.bodies_before {
-                drop_day(&mut connection, table, &day).await?;
-                pruned.bodies += u64::from(table == "bodies");
+                drop_day(connection, table, &day).await?;
+                let days = if table == "bodies" { &mut pruned.bodies } else { &mut pruned.changes };
+                *days += 1;
             }
         }
     }
-    pruned.bodies += trim_default(pool, prune).await.map_err(|e| store_error(&e))?;
-    pruned.events = forget_events(pool, prune).await.map_err(|e| store_error(&e))?;
+    let (bodies, changes) = trim_default(connection, prune).await.map_err(|e| store_error(&e))?;
+    pruned.bodies += bodies;
+    pruned.changes += changes;
+    pruned.events = forget_events(connection, prune).await.map_err(|e| store_error(&e))?;
     Ok(pruned)
 }
 
+/// A transaction whose statements take as long as they take.
+async fn patient(connection: &mut PgConnection) -> sqlx::Result<Transaction<'_, Postgres>> {
+    let mut transaction = connection.begin().await?;
+    sqlx::query!("SELECT set_config('statement_timeout', '0', true)").fetch_one(&mut *transaction).await?;
+    Ok(transaction)
+}
+
 /// Removes old rows that came in while their day had no partition.
-async fn trim_default(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
+async fn trim_default(connection: &mut PgConnection, prune: &Prune) -> sqlx::Result<(u64, u64)> {
+    let mut transaction = patient(connection).await?;
     let (before, limit) = (prune.bodies_before.as_micros(), i64::from(prune.limit));
-    sqlx::query!(
+    let changes = sqlx::query!(
         "DELETE FROM changes_default WHERE ctid = ANY(ARRAY(
              SELECT ctid FROM changes_default WHERE at_us < $1 LIMIT $2))",
         before,
         limit,
     )
-    .execute(pool)
+    .execute(&mut *transaction)
     .await?;
     let bodies = sqlx::query!(
         "DELETE FROM bodies_default WHERE ctid = ANY(ARRAY(
@@ -39,14 +52,16 @@ async fn trim_default(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
         before,
         limit,
     )
-    .execute(pool)
+    .execute(&mut *transaction)
     .await?;
-    Ok(bodies.rows_affected())
+    transaction.commit().await?;
+    Ok((bodies.rows_affected(), changes.rows_affected()))
 }
 
 /// Removes settled events, oldest first. Their ids follow time, so old ones are found at one end of the primary key:
 /// what is settled was received before.
-async fn forget_events(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
+async fn forget_events(connection: &mut PgConnection, prune: &Prune) -> sqlx::Result<u64> {
+    let mut transaction = patient(connection).await?;
     let events = sqlx::query!(
         "WITH old AS (
              SELECT id FROM events
@@ -58,7 +73,8 @@ async fn forget_events(pool: &PgPool, prune: &Prune) -> sqlx::Result<u64> {
         prune.ids_before.as_micros(),
         i64::from(prune.limit),
     )
-    .execute(pool)
+    .execute(&mut *transaction)
     .await?;
+    transaction.commit().await?;
     Ok(events.rows_affected())
 }

@@ -32,4 +32,5 @@ impl StoreFactory for Fakes {
 mod store {
     use super::*;
     crate::store_suite!(Fakes(FakeStore::default()));
+    crate::spool_suite!(Fakes(FakeStore::default()));
 }

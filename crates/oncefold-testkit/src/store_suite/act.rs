@@ -25,7 +25,7 @@ pub async fn an_applied_event_can_be_replayed(store: Arc<dyn Store>) {
     assert_eq!(record.changes.len(), 1, "of the last verdict that applied it");
     assert_eq!(apply_one(s, at(11), &first, plan()).await.settled, Settled::Late, "a late copy cannot overtake it");
     let due = claim_one(s, at(11)).await;
-    assert_eq!(due, Message { generation: 2, attempts: 1, ..first.clone() });
+    assert_eq!(due, Message { generation: 1, attempts: 1, ..first.clone() });
     let outcome = apply_one(s, at(12), &due, plan()).await;
     assert_eq!((outcome.settled, &outcome.verdicts[..]), (Settled::Applied, &[Verdict::Duplicate][..]));
     let record = event(s, first.id).await;
@@ -124,7 +124,7 @@ pub async fn replays_at_once_are_one(store: Arc<dyn Store>) {
         }
     }
     assert_eq!(done, 1);
-    assert_eq!(claim_one(&*store, at(2)).await.generation, 2);
+    assert_eq!(claim_one(&*store, at(2)).await.generation, 1);
 }
 
 fn request(actor: &Actor, key: &str, what: &str, now: Timestamp) -> Idempotency {
@@ -168,6 +168,20 @@ pub async fn keys_are_freed_and_expire(store: Arc<dyn Store>) {
     let known = Answer::Known { status: 200, body: "ok".into() };
     assert_eq!(s.begin_idempotent(&request(&actor(), "k", "POST /x", at(day_s))).await.unwrap(), known);
     assert_eq!(s.begin_idempotent(&request(&actor(), "k", "POST /y", at(day_s + 1))).await.unwrap(), Answer::Fresh);
+}
+
+/// "A key whose first request has no answer for longer than 60 s is taken over by the same request": its process died.
+pub async fn a_key_without_an_answer_is_taken_over(store: Arc<dyn Store>) {
+    let s = &*store;
+    let (same, other) = (|now| request(&actor(), "k", "POST /x", now), |now| request(&actor(), "k", "POST /y", now));
+    assert_eq!(s.begin_idempotent(&same(at(0))).await.unwrap(), Answer::Fresh);
+    assert_eq!(s.begin_idempotent(&same(at(60))).await.unwrap(), Answer::InProgress, "it may be answered yet");
+    assert_eq!(s.begin_idempotent(&other(at(61))).await.unwrap(), Answer::Differs);
+    assert_eq!(s.begin_idempotent(&same(at(61))).await.unwrap(), Answer::Fresh);
+    assert_eq!(s.begin_idempotent(&same(at(121))).await.unwrap(), Answer::InProgress, "the second has its own 60 s");
+    s.finish_idempotent(&same(at(61)), Some((200, "ok".into()))).await.unwrap();
+    let known = Answer::Known { status: 200, body: "ok".into() };
+    assert_eq!(s.begin_idempotent(&same(at(600))).await.unwrap(), known, "what has its answer is not taken over");
 }
 
 /// Of many who begin at once under one key, one is `Fresh`.

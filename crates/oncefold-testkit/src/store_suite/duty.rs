@@ -3,7 +3,7 @@
 use super::support::{all_events, apply, apply_one, body, claim_due, discard, entity, event, later, replay};
 use crate::builders::{START, applies, at, change, dies, ignored, item, message, repeat_of, retries, source};
 use oncefold_core::reason::Reason;
-use oncefold_core::store::{Election, Gauges, Prune, Refusal, Settled, Store};
+use oncefold_core::store::{Election, Gauges, Prune, Pruned, Refusal, Settled, Store};
 use oncefold_core::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -208,6 +208,26 @@ pub async fn what_is_not_settled_is_never_forgotten(store: Arc<dyn Store>) {
     assert_eq!(s.attempts(dead.id).await.unwrap().len(), 1);
     assert_eq!(claim_due(s, now).await.len(), 3);
     assert_eq!(replay(s, dead.id, now).await, Ok(()));
+}
+
+/// "Where nothing was \[forgotten\], nothing is left to forget": changes too, however many one event had.
+pub async fn changes_are_forgotten_to_the_last(store: Arc<dyn Store>) {
+    let s = &*store;
+    let old = message("shop", "old", "{}").build();
+    let changes = (0..25).map(|n| change("o1", n).build()).collect();
+    apply_one(s, at(1), &old, applies(changes)).await;
+    let now = START.plus(DAY * 3);
+    let step = Prune { limit: 10, ..prune(now, now.minus(DAY), START) };
+    let mut forgotten = (0, 0);
+    for _ in 0..10 {
+        let pruned = s.prune(&step).await.unwrap();
+        if pruned == Pruned::default() {
+            break;
+        }
+        forgotten = (forgotten.0 + pruned.bodies, forgotten.1 + pruned.changes);
+    }
+    assert_eq!(s.history("order", "o1", None, 100).await.unwrap(), []);
+    assert_eq!(forgotten, (1, 25));
 }
 
 /// "At most so many rows a call": the oldest first, and the rest by the next calls.

@@ -80,6 +80,7 @@ macro_rules! store_suite {
             ]
             trial: [
                 a_mark_says_who_tries_it,
+                a_mark_is_taken_over_once,
                 marks_are_apart_by_generation,
                 what_has_its_verdict_is_not_tried,
                 what_is_recorded_is_told,
@@ -95,6 +96,7 @@ macro_rules! store_suite {
                 old_bodies_are_forgotten_without_days,
                 old_ids_are_forgotten,
                 what_is_not_settled_is_never_forgotten,
+                changes_are_forgotten_to_the_last,
                 forgetting_is_bounded,
             ]
             act: [
@@ -106,6 +108,7 @@ macro_rules! store_suite {
                 replays_at_once_are_one,
                 a_key_gives_the_first_answer_again,
                 keys_are_freed_and_expire,
+                a_key_without_an_answer_is_taken_over,
                 a_key_is_taken_once,
             ]
             rules: [
@@ -146,6 +149,7 @@ macro_rules! spool_suite {
         $crate::spool_suite_cases! { $factory;
             what_is_spooled_comes_back_in_order,
             what_is_not_removed_comes_again,
+            what_keeps_failing_keeps_nothing_back,
             claims_at_once_take_other_rows,
         }
     };

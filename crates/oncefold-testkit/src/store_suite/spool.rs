@@ -40,6 +40,18 @@ pub async fn what_is_not_removed_comes_again(spool: Arc<dyn SpoolStore>) {
     assert_eq!(claim(&*spool, 5, 5, 10).await, taken[1..2]);
 }
 
+/// "Those that were never taken first, then those whose lease ran out first": what cannot be sent keeps nothing back.
+pub async fn what_keeps_failing_keeps_nothing_back(spool: Arc<dyn SpoolStore>) {
+    let messages = ["a", "b", "c", "d", "e"].map(|id| Arc::new(message("shop", id, "{}").build()));
+    spool.spool(&messages).await.unwrap();
+    let mut taken = vec![];
+    for seconds in [0, 10, 20, 30] {
+        let claimed = claim(&*spool, seconds, 5, 2).await;
+        taken.push(claimed.iter().map(|(_, m)| m.event_id.clone()).collect::<Vec<_>>().concat());
+    }
+    assert_eq!(taken, ["ab", "cd", "ae", "bc"]);
+}
+
 /// Relays that run at once take other rows.
 pub async fn claims_at_once_take_other_rows(spool: Arc<dyn SpoolStore>) {
     let messages: Vec<_> = (0..200).map(|n| Arc::new(message("shop", &format!("e{n}"), "{}").build())).collect();

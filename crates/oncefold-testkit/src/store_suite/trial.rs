@@ -5,7 +5,7 @@ use crate::builders::{at, dies, ignored, message, repeat_of, retries};
 use oncefold_core::id::EventUuid;
 use oncefold_core::message::Message;
 use oncefold_core::reason::Reason;
-use oncefold_core::store::{Store, Trial, TrialStart};
+use oncefold_core::store::{Store, StoreError, Trial, TrialStart};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ fn trial(id: EventUuid, generation: u32, holder: &str, seconds: u64) -> Trial {
     Trial { id, generation, holder: holder.to_owned(), now, lease_until: now.plus(lease) }
 }
 
-/// "Commits the mark, unless one is there": of another process it says busy until its lease, then that it died; of the
-/// same holder it is renewed.
+/// "Commits the mark, unless one is there": of another process it says busy until its lease; then it is taken over, as
+/// long as fewer than three have begun. Of the same holder it is renewed, which is no further start.
 pub async fn a_mark_says_who_tries_it(store: Arc<dyn Store>) {
     let suspect = message("shop", "e1", "{}").build();
     let begin = |holder: &'static str, seconds| {
@@ -26,12 +26,45 @@ pub async fn a_mark_says_who_tries_it(store: Arc<dyn Store>) {
     assert_eq!(begin("two", 5).await, TrialStart::Busy(at(10)));
     assert_eq!(begin("one", 6).await, TrialStart::Begun);
     assert_eq!(begin("two", 15).await, TrialStart::Busy(at(16)), "it was renewed");
-    assert_eq!(begin("two", 16).await, TrialStart::Interrupted);
-    assert_eq!(begin("two", 17).await, TrialStart::Interrupted, "asking does not change it");
+    assert_eq!(begin("two", 16).await, TrialStart::Begun, "the first ended: a stop, an outage, or the message");
+    assert_eq!(begin("one", 17).await, TrialStart::Busy(at(26)), "it is the second's now");
+    assert_eq!(begin("three", 26).await, TrialStart::Begun);
+    assert_eq!(begin("three", 27).await, TrialStart::Begun, "still the third");
+    assert_eq!(begin("four", 36).await, TrialStart::Busy(at(37)));
+    assert_eq!(begin("four", 37).await, TrialStart::Interrupted);
+    assert_eq!(begin("four", 38).await, TrialStart::Interrupted, "asking does not change it");
     store.end_trial(suspect.id, 0).await.unwrap();
-    assert_eq!(begin("two", 18).await, TrialStart::Begun);
+    assert_eq!(begin("two", 39).await, TrialStart::Begun);
+    assert_eq!(begin("three", 49).await, TrialStart::Begun, "what began anew counts anew");
     store.end_trial(suspect.id, 0).await.unwrap();
     store.end_trial(suspect.id, 0).await.unwrap();
+}
+
+/// Of many who would take a mark over at once, one does, and nobody takes the message for the poison.
+pub async fn a_mark_is_taken_over_once(store: Arc<dyn Store>) {
+    let suspect = message("shop", "e1", "{}").build();
+    for round in 0..2 {
+        let takers = (0..8).map(|n| {
+            let (store, trial) = (Arc::clone(&store), trial(suspect.id, 0, &format!("{round} {n}"), round * 20));
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    match store.begin_trial(&trial).await {
+                        Err(StoreError::Conflict(_)) => {}
+                        start => return start.unwrap(),
+                    }
+                }
+                panic!("a hundred conflicts");
+            })
+        });
+        let mut begun = 0;
+        for taker in takers.collect::<Vec<_>>() {
+            match taker.await.unwrap() {
+                TrialStart::Begun => begun += 1,
+                start => assert_eq!(start, TrialStart::Busy(at(round * 20 + 10))),
+            }
+        }
+        assert_eq!(begun, 1);
+    }
 }
 
 /// A mark is of one generation.

@@ -4,7 +4,7 @@ use super::{Duty, Next, is_elected};
 use crate::context::Context;
 use async_trait::async_trait;
 use oncefold_core::Timestamp;
-use oncefold_core::store::{Prune, StoreError};
+use oncefold_core::store::{Prune, Pruned, StoreError};
 use std::time::Duration;
 
 /// How often a process asks to be the one: another takes over within three times this.
@@ -42,8 +42,9 @@ impl Duty for Pruner {
             limit: settings.pace.prune_limit,
         };
         let pruned = ctx.store.prune(&prune).await?;
-        if pruned.bodies + pruned.events > 0 {
-            tracing::info!(bodies = pruned.bodies, events = pruned.events, "forgot what retention lets go");
+        if pruned != Pruned::default() {
+            let Pruned { bodies, changes, events } = pruned;
+            tracing::info!(bodies, changes, events, "forgot what retention lets go");
             return Ok(Next::AtOnce);
         }
         self.last_round = Some(now);

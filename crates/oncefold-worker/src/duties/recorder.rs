@@ -1,6 +1,6 @@
 //! The dead-letter recorder. A letter whose reason is recorded is done with. A suspect, which the broker gave up on, is
-//! tried alone under a committed mark: whoever finds the mark of a dead process knows this message for the poison, and
-//! no innocent neighbour dies with it.
+//! tried alone under a committed mark: where one process after the other ended with its mark standing, this message is
+//! known for the poison, and no innocent neighbour dies with it.
 
 use crate::context::Context;
 use crate::error::WorkerError;
@@ -8,6 +8,7 @@ use crate::pause::Pause;
 use crate::report;
 use crate::verdict::Trouble;
 use oncefold_core::event::Setback;
+use oncefold_core::limits::TRIAL_STARTS_MAX;
 use oncefold_core::queue::{Death, Prefetch, QueueError, QueueName, Received, Settlement, Subscription};
 use oncefold_core::store::{StoreError, Trial, TrialStart};
 use oncefold_core::{Failure, Message, Reason};
@@ -161,8 +162,10 @@ impl Recorder {
                 }
             }
             TrialStart::Interrupted => {
-                let why = "a worker died while it tried this event alone, after the broker had given it up";
-                let setback = Setback::Dead(Failure::of(Reason::DeliveryLimit, why));
+                let why = format!(
+                    "{TRIAL_STARTS_MAX} workers ended while each tried this event alone, after the broker had given it up"
+                );
+                let setback = Setback::Dead(Failure::of(Reason::DeliveryLimit, &why));
                 self.ctx.record_setback(message, setback).await?;
             }
         }

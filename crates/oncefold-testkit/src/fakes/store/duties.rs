@@ -1,5 +1,6 @@
 use super::{FakeStore, TrialMark};
 use async_trait::async_trait;
+use oncefold_core::limits::TRIAL_STARTS_MAX;
 use oncefold_core::store::{
     ClaimDue, ClaimSpooled, DutyStore, Election, Gauges, Prune, Pruned, Rule, RuleConflict, RulesStore, ScheduleStore,
     SpoolStore, Spooled, StoreError, Trial, TrialStart, TrialStore, variant_event_id,
@@ -26,7 +27,13 @@ impl ScheduleStore for FakeStore {
             due.truncate(claim.limit as usize);
             let claimed = due.into_iter().filter_map(|(_, id)| {
                 let event = state.events.get_mut(&id)?;
-                event.put_back(claim.now);
+                if event.body.is_none() {
+                    event.give_up(claim.now);
+                    return None;
+                }
+                if event.record.status == EventStatus::Retrying {
+                    event.put_back(claim.now);
+                }
                 event.lease_until = claim.lease_until;
                 Some(event.message())
             });
@@ -58,11 +65,14 @@ impl TrialStore for FakeStore {
                 return Ok(TrialStart::Settled);
             }
             let at = (trial.id, trial.generation);
-            if let Some(mark) = state.trials.get(&at).filter(|mark| mark.holder != trial.holder) {
-                let busy = mark.lease_until > trial.now;
-                return Ok(if busy { TrialStart::Busy(mark.lease_until) } else { TrialStart::Interrupted });
-            }
-            let mark = TrialMark { holder: trial.holder.clone(), lease_until: trial.lease_until };
+            let starts = match state.trials.get(&at) {
+                None => 1,
+                Some(mark) if mark.holder == trial.holder => mark.starts,
+                Some(mark) if mark.lease_until > trial.now => return Ok(TrialStart::Busy(mark.lease_until)),
+                Some(mark) if mark.starts >= TRIAL_STARTS_MAX => return Ok(TrialStart::Interrupted),
+                Some(mark) => mark.starts + 1,
+            };
+            let mark = TrialMark { holder: trial.holder.clone(), lease_until: trial.lease_until, starts };
             state.trials.insert(at, mark);
             Ok(TrialStart::Begun)
         })
@@ -107,14 +117,18 @@ impl DutyStore for FakeStore {
         self.call("gauges", |state| {
             let mut dead: BTreeMap<SourceName, u64> = BTreeMap::new();
             let mut oldest: BTreeMap<SourceName, Timestamp> = BTreeMap::new();
+            let mut waits = |source: SourceName, since: Timestamp| {
+                let first = oldest.entry(source).or_insert(since);
+                *first = since.min(*first);
+            };
+            for (message, _) in state.spool.values() {
+                waits(message.source.clone(), message.received_at);
+            }
             for event in state.events.values() {
                 let source = event.record.source.clone();
                 match event.record.status {
                     EventStatus::Dead => *dead.entry(source).or_default() += 1,
-                    EventStatus::Queued | EventStatus::Retrying => {
-                        let first = oldest.entry(source).or_insert(event.record.received_at);
-                        *first = (*first).min(event.record.received_at);
-                    }
+                    EventStatus::Queued | EventStatus::Retrying => waits(source, event.record.received_at),
                     _ => {}
                 }
             }
@@ -151,7 +165,9 @@ impl DutyStore for FakeStore {
                     event.record.changes.clear();
                     event.record.facts = Facts::default();
                     let id = event.record.id;
+                    let before = state.history.len();
                     state.history.retain(|(_, kept)| kept.event != id);
+                    pruned.changes += (before - state.history.len()) as u64;
                     pruned.bodies += 1;
                 }
             }
@@ -214,12 +230,18 @@ impl SpoolStore for FakeStore {
 
     async fn claim_spooled(&self, claim: ClaimSpooled) -> Result<Vec<Spooled>, StoreError> {
         self.call("claim_spooled", |state| {
-            let free = state.spool.iter_mut().filter(|(_, (_, lease_until))| *lease_until <= claim.now);
-            let claimed = free.take(claim.limit as usize).map(|(sequence, (message, lease_until))| {
-                *lease_until = claim.lease_until;
-                Spooled { sequence: *sequence, message: message.clone() }
-            });
-            Ok(claimed.collect())
+            let free = state.spool.iter().filter(|(_, (_, lease_until))| *lease_until <= claim.now);
+            let mut free: Vec<(Timestamp, i64)> = free.map(|(at, (_, lease_until))| (*lease_until, *at)).collect();
+            free.sort_unstable();
+            let mut claimed = Vec::new();
+            for (_, sequence) in free.into_iter().take(claim.limit as usize) {
+                if let Some((message, lease_until)) = state.spool.get_mut(&sequence) {
+                    *lease_until = claim.lease_until;
+                    claimed.push(Spooled { sequence, message: message.clone() });
+                }
+            }
+            claimed.sort_unstable_by_key(|spooled| spooled.sequence);
+            Ok(claimed)
         })
     }
 

@@ -8,9 +8,10 @@ mod read;
 use oncefold_core::change::Change;
 use oncefold_core::fold::Held;
 use oncefold_core::store::{
-    Answer, AttemptRecord, ChangeRecord, EntityRecord, EventRecord, HistoryRecord, Probe, Rule, StoreError,
+    Answer, AttemptRecord, BODY_MISSING, ChangeRecord, EntityRecord, EventRecord, HistoryRecord, Probe, Rule,
+    StoreError,
 };
-use oncefold_core::{Digest, EventStatus, EventUuid, FactsJson, Message, SourceName, Timestamp};
+use oncefold_core::{Digest, EventStatus, EventUuid, FactsJson, Message, Reason, SourceName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -65,6 +66,14 @@ struct Event {
 }
 
 impl Event {
+    /// Sent again without its bytes, which are gone, it can be nothing but dead.
+    fn give_up(&mut self, now: Timestamp) {
+        self.record.status = EventStatus::Dead;
+        self.record.next_attempt_at = None;
+        self.record.dead_at = Some(now);
+        self.record.error = Some((Reason::ApplyFailed.to_string(), BODY_MISSING.to_owned()));
+    }
+
     /// Back on the queue, due now.
     fn put_back(&mut self, now: Timestamp) {
         self.record.status = EventStatus::Queued;
@@ -101,6 +110,7 @@ struct Entity {
 struct TrialMark {
     holder: String,
     lease_until: Timestamp,
+    starts: u32,
 }
 
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 use super::{FakeStore, KeptAnswer};
 use async_trait::async_trait;
 use oncefold_core::EventStatus;
-use oncefold_core::store::{ActStore, Answer, Discard, Idempotency, Refusal, Replay, StoreError};
+use oncefold_core::limits::IDEMPOTENT_ANSWER_MAX;
+use oncefold_core::store::{ActStore, Answer, Discard, Idempotency, Refusal, Replay, StoreError, audit_text};
 
 #[async_trait]
 impl ActStore for FakeStore {
@@ -15,7 +16,7 @@ impl ActStore for FakeStore {
                 return Ok(Err(Refusal::BodyGone));
             }
             event.put_back(replay.now);
-            state.audit.push(format!("{} replays {}", replay.actor.0, replay.id));
+            state.audit.push(format!("{} replays {}", audit_text(&replay.actor.0), replay.id));
             Ok(Ok(()))
         })
     }
@@ -29,7 +30,8 @@ impl ActStore for FakeStore {
             event.record.status = EventStatus::Discarded;
             event.record.settled_at = Some(discard.now);
             (event.record.dead_at, event.record.error) = (None, None);
-            state.audit.push(format!("{} discards {}: {}", discard.actor.0, discard.id, discard.reason));
+            let (actor, reason) = (audit_text(&discard.actor.0), audit_text(&discard.reason));
+            state.audit.push(format!("{actor} discards {}: {reason}", discard.id));
             Ok(Ok(()))
         })
     }
@@ -40,8 +42,9 @@ impl ActStore for FakeStore {
             let at = (request.actor.0.clone(), request.key.clone());
             Ok(match state.answers.get(&at) {
                 Some(kept) if kept.request != request.request => Answer::Differs,
-                Some(kept) => kept.answer.clone().unwrap_or(Answer::InProgress),
-                None => {
+                Some(KeptAnswer { answer: Some(answer), .. }) => answer.clone(),
+                Some(kept) if kept.since >= request.now.minus(IDEMPOTENT_ANSWER_MAX) => Answer::InProgress,
+                _ => {
                     let kept = KeptAnswer { request: request.request, since: request.now, answer: None };
                     state.answers.insert(at, kept);
                     Answer::Fresh
