@@ -3,7 +3,10 @@
 use crate::limits::JSON_DEPTH_MAX;
 use crate::number::{Decimal, NumberError};
 use serde::Deserialize as _;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use thiserror::Error;
 
 /// Why bytes are not a JSON document we take.
@@ -46,6 +49,27 @@ pub fn parse_stored(text: &str) -> Result<Value, serde_json::Error> {
     reader.disable_recursion_limit();
     let value = Value::deserialize(&mut reader)?;
     reader.end().map(|()| value)
+}
+
+/// The exact bytes of each element of the array at these reference tokens of a JSON Pointer; nothing where the bytes are
+/// not JSON as we take it, or no array stands there. Of repeated member names the last one counts.
+pub fn elements<'a>(body: &'a [u8], tokens: &[String]) -> Option<Vec<&'a [u8]>> {
+    if depth_of(body) > JSON_DEPTH_MAX {
+        return None;
+    }
+    let mut at: &RawValue = serde_json::from_slice(body).ok()?;
+    for token in tokens {
+        at = match at.get().as_bytes().first()? {
+            b'{' => serde_json::from_str::<HashMap<Cow<'_, str>, &RawValue>>(at.get()).ok()?.remove(token.as_str())?,
+            b'[' if token == "0" || !token.starts_with('0') => {
+                let index = token.parse::<usize>().ok()?;
+                *serde_json::from_str::<Vec<&RawValue>>(at.get()).ok()?.get(index)?
+            }
+            _ => return None,
+        };
+    }
+    let elements: Vec<&RawValue> = serde_json::from_str(at.get()).ok()?;
+    Some(elements.into_iter().map(|element| element.get().as_bytes()).collect())
 }
 
 /// The deepest nesting of brackets outside strings. For bytes that are not JSON the answer is only a bound.
@@ -128,6 +152,27 @@ mod tests {
         {
             assert!(matches!(parse(body), Err(JsonError::Syntax { .. })), "{body:?}");
         }
+    }
+
+    #[test]
+    fn elements_are_exact_bytes() {
+        let at = |body: &'static str, pointer: &str| {
+            let tokens: Vec<_> = pointer.split('/').skip(1).map(str::to_owned).collect();
+            let found = elements(body.as_bytes(), &tokens)?;
+            Some(found.into_iter().map(|bytes| std::str::from_utf8(bytes).unwrap()).collect::<Vec<_>>())
+        };
+        let body = r#" {"n":[9], "a\u0062": {"list" : [ {"x": 1.0 , "y":"\u0041"},  2e0 ,"]" ] }, "n":[10, 11]} "#;
+        assert_eq!(at(body, "/ab/list"), Some(vec![r#"{"x": 1.0 , "y":"\u0041"}"#, "2e0", "\"]\""]));
+        assert_eq!(at(body, "/n"), Some(vec!["10", "11"]));
+        assert_eq!(at("[[1,2],[3]]", "/0"), Some(vec!["1", "2"]));
+        assert_eq!(at(" [ ] ", ""), Some(vec![]));
+        for (body, pointer) in
+            [("{}", ""), (body, "/nope"), (body, "/ab"), ("[[1]]", "/00"), ("[1]", "/1"), ("[1,]", "")]
+        {
+            assert_eq!(at(body, pointer), None, "{body} {pointer}");
+        }
+        assert_eq!(elements("[".repeat(1_000_000).as_bytes(), &[]), None);
+        assert_eq!(elements(b"[\"\xFF\"]", &[]), None);
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub enum Locator {
     Query(String),
     /// This text.
     Const(String),
+    /// The first of these places where anything stands: the same fact under two names.
+    First(Vec<Locator>),
+    /// That place, which may be absent where parts are joined: then the part is left out.
+    Optional(Box<Locator>),
 }
 
 impl Locator {
@@ -59,9 +63,28 @@ impl Locator {
         tokens.map(Self::Pointer).ok_or_else(|| LocatorError::Escape(text.to_owned()))
     }
 
-    /// Whether it needs nothing but headers, query or itself.
-    pub const fn is_outside_body(&self) -> bool {
-        !matches!(self, Self::Pointer(_))
+    /// Whether any of it lies outside the body.
+    pub fn is_outside_body(&self) -> bool {
+        self.leaves().iter().any(|place| !matches!(place, Self::Pointer(_)))
+    }
+
+    /// Whether any of it lies in the body.
+    pub fn is_in_body(&self) -> bool {
+        self.leaves().iter().any(|place| matches!(place, Self::Pointer(_)))
+    }
+
+    /// Whether the part may be absent.
+    pub const fn is_optional(&self) -> bool {
+        matches!(self, Self::Optional(_))
+    }
+
+    /// The places that it is made of: itself, where it is not made of others.
+    pub fn leaves(&self) -> Vec<&Self> {
+        match self {
+            Self::First(places) => places.iter().flat_map(Self::leaves).collect(),
+            Self::Optional(place) => place.leaves(),
+            place => vec![place],
+        }
     }
 
     /// The value there; nothing where it is absent.
@@ -73,8 +96,15 @@ impl Locator {
                 .find(|(key, _)| key == name)
                 .map(|(_, value)| Cow::Owned(Value::String(value.into_owned()))),
             Self::Const(text) => Some(Cow::Owned(Value::String(text.clone()))),
+            Self::First(places) => places.iter().find_map(|place| place.find(document).filter(|value| stands(value))),
+            Self::Optional(place) => place.find(document).filter(|value| stands(value)),
         }
     }
+}
+
+/// Whether a value says anything: null and the empty text do not.
+fn stands(value: &Value) -> bool {
+    !value.is_null() && value.as_str() != Some("")
 }
 
 /// One step of RFC 6901, section 4.
@@ -98,6 +128,11 @@ impl std::fmt::Display for Locator {
             Self::Header(name) => write!(f, "header:{name}"),
             Self::Query(name) => write!(f, "query:{name}"),
             Self::Const(text) => write!(f, "const:{text}"),
+            Self::First(places) => {
+                let places: Vec<_> = places.iter().map(Self::to_string).collect();
+                write!(f, "first({})", places.join(", "))
+            }
+            Self::Optional(place) => write!(f, "optional({place})"),
         }
     }
 }
@@ -161,6 +196,22 @@ mod tests {
         assert_eq!(at("query:x"), Some(json!("")));
         assert_eq!(at("const:k"), Some(json!("k")));
         assert_eq!(at("/x"), None);
+    }
+
+    #[test]
+    fn the_first_place_where_anything_stands_counts() {
+        let body = json!({"null": null, "empty": "", "zero": 0, "text": "t"});
+        let document = Document { json: Some(&body), headers: &[], query: "" };
+        let at = |texts: &[&str]| {
+            let first = Locator::First(texts.iter().map(|text| Locator::parse(text).unwrap()).collect());
+            first.find(&document).map(|v| v.into_owned())
+        };
+        assert_eq!(at(&["/nope", "header:x", "/null", "/empty", "/text", "/zero"]), Some(json!("t")));
+        assert_eq!(at(&["/zero", "/text"]), Some(json!(0)));
+        assert_eq!(at(&["/null", "/empty"]), None);
+        let mixed = Locator::First(vec![Locator::parse("/a").unwrap(), Locator::parse("header:a").unwrap()]);
+        assert!(mixed.is_in_body() && mixed.is_outside_body());
+        assert_eq!(Locator::Optional(Box::new(mixed)).to_string(), "optional(first(/a, header:a))");
     }
 
     #[test]

@@ -4,7 +4,8 @@ use crate::glob::Glob;
 use crate::id::{Digest, EntityKind, SourceName};
 use crate::locator::Locator;
 use crate::version::{VersionKind, VersionRule};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
 
 /// One configured endpoint: where its deliveries carry id and type, and what they change.
 #[derive(Clone, Debug)]
@@ -15,8 +16,23 @@ pub struct Source {
     pub id: IdRule,
     /// Where the event type stands.
     pub event_type: Locator,
+    /// How bodies are written.
+    pub format: BodyFormat,
     /// Which event types change which entities.
     pub projections: Vec<Projection>,
+}
+
+/// How a source writes what it sends. The exact bytes are kept in any case; this is how pointers look into them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// JSON.
+    #[default]
+    Json,
+    /// A form (`application/x-www-form-urlencoded`), seen as an object of texts; a repeated name is a list of texts.
+    Form,
+    /// A query string: the event's bytes are what stands behind the `?`, seen as a form is. Where a request has a body
+    /// all the same, that is the event, and it is a form.
+    Query,
 }
 
 /// Where an event's id stands.
@@ -24,23 +40,55 @@ pub struct Source {
 pub enum IdRule {
     /// The texts at these places; more than one are joined with `:` (`:` and `\` inside parts escaped with `\`).
     Parts(Vec<Locator>),
-    /// The text at the first of these places where anything stands: the same fact under two names, such as the id
-    /// headers of Svix and of Standard Webhooks.
-    FirstOf(Vec<Locator>),
+    /// The first of these lists of parts of which every part is there, such as the id headers of Svix and of Standard
+    /// Webhooks.
+    FirstOf(Vec<Vec<Locator>>),
     /// A length-prefixed SHA-256 over the values at these places.
-    Derive(Vec<Locator>),
+    Derive {
+        /// The places.
+        places: Vec<Locator>,
+        /// Where there is one: the same values are another event once the next window has begun. Windows follow one
+        /// another from the Unix epoch on, whatever the process: the window is a part of the id that intake gives. So a
+        /// repeat that comes across the boundary of two windows is an event of its own.
+        window: Option<Duration>,
+    },
     /// SHA-256 of the exact body.
     BodyDigest,
 }
 
 impl IdRule {
     /// Every place that it looks at.
-    pub fn places(&self) -> &[Locator] {
+    pub fn places(&self) -> Vec<&Locator> {
+        let places: Vec<_> = match self {
+            Self::Parts(places) | Self::Derive { places, .. } => places.iter().collect(),
+            Self::FirstOf(lists) => lists.iter().flatten().collect(),
+            Self::BodyDigest => vec![],
+        };
+        places.into_iter().flat_map(Locator::leaves).collect()
+    }
+
+    /// As the fingerprint has it.
+    fn describe(&self) -> Value {
         match self {
-            Self::Parts(places) | Self::FirstOf(places) | Self::Derive(places) => places,
-            Self::BodyDigest => &[],
+            Self::Parts(places) => json!({"parts": texts(places)}),
+            Self::FirstOf(lists) => {
+                let shown = lists.iter().map(|parts| match texts(parts).as_slice() {
+                    [sole] => json!(sole),
+                    several => json!(several),
+                });
+                json!({"first": shown.collect::<Vec<_>>()})
+            }
+            Self::Derive { places, window: None } => json!({"derive": texts(places)}),
+            Self::Derive { places, window: Some(window) } => {
+                json!({"derive": texts(places), "window_s": window.as_secs()})
+            }
+            Self::BodyDigest => json!("body"),
         }
     }
+}
+
+fn texts(places: &[Locator]) -> Vec<String> {
+    places.iter().map(ToString::to_string).collect()
 }
 
 /// A rule of a source: which event types change which kind of entity, under which key, in which order.
@@ -80,7 +128,8 @@ impl Projection {
             StateRule::Whole => &[][..],
             StateRule::Fields(fields) => fields,
         };
-        self.key.iter().chain(versions).chain(rank).chain(fields.iter().map(|field| &field.at))
+        let places = self.key.iter().chain(versions).chain(rank).chain(fields.iter().map(|field| &field.at));
+        places.flat_map(Locator::leaves)
     }
 
     /// Whether events of this type change the entity; and if so, whether they delete it.
@@ -95,14 +144,7 @@ impl Projection {
     /// since keys made under different rules do not compare. The text it is taken of is part of the stored format:
     /// it must not change for rules that do not change.
     pub fn fingerprint(&self, id: &IdRule) -> Digest {
-        let texts = |places: &[Locator]| places.iter().map(ToString::to_string).collect::<Vec<_>>();
         let versions = |rules: &[VersionRule]| rules.iter().map(VersionRule::describe).collect::<Vec<_>>();
-        let id = match id {
-            IdRule::Parts(places) => json!({"parts": texts(places)}),
-            IdRule::FirstOf(places) => json!({"first": texts(places)}),
-            IdRule::Derive(places) => json!({"derive": texts(places)}),
-            IdRule::BodyDigest => json!("body"),
-        };
         let rank = match &self.rank {
             RankRule::None => json!(null),
             RankRule::Types(types) => json!({"types": types.iter().map(Glob::as_str).collect::<Vec<_>>()}),
@@ -110,7 +152,7 @@ impl Projection {
         };
         let rules = json!({
             "mode": "replace",
-            "id": id,
+            "id": id.describe(),
             "entity": self.entity,
             "key": texts(&self.key),
             "version": versions(&self.version),
@@ -219,5 +261,10 @@ mod tests {
         let rekeyed = Projection { key: vec![at("/other")], ..projection.clone() };
         assert_ne!(rekeyed.fingerprint(&id), projection.fingerprint(&id));
         assert_ne!(projection.fingerprint(&IdRule::BodyDigest), projection.fingerprint(&id));
+        let first = IdRule::FirstOf(vec![vec![at("/a")], vec![at("/b"), at("/c")]]);
+        assert_eq!(first.describe().to_string(), r#"{"first":["/a",["/b","/c"]]}"#);
+        let derive = |window| IdRule::Derive { places: vec![at("/a")], window };
+        assert_eq!(derive(None).describe().to_string(), r#"{"derive":["/a"]}"#);
+        assert_ne!(derive(None).describe(), derive(Some(Duration::from_secs(900))).describe());
     }
 }

@@ -4,16 +4,18 @@
 use crate::change::Change;
 use crate::event::Setback;
 use crate::id::Digest;
-use crate::json;
+use crate::json::{self, JsonError};
 use crate::limits::{EVENT_ID_BYTES_MAX, KEY_BYTES_MAX, TYPE_BYTES_MAX};
 use crate::locator::{Document, Locator};
 use crate::message::{Facts, Message};
-use crate::model::{Effect, FieldKind, FieldRule, IdRule, Projection, RankRule, Source, StateRule};
+use crate::model::{BodyFormat, Effect, FieldKind, FieldRule, IdRule, Projection, RankRule, Source, StateRule};
 use crate::order_key::{OrderKey, OrderKeyParts};
 use crate::reason::{Failure, Reason};
+use crate::time::Timestamp;
 use crate::version::{self, VersionKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use std::time::Duration;
 
 /// What an event is called and what it is about; each with a reason where the delivery does not say.
 #[derive(Debug)]
@@ -51,13 +53,38 @@ impl Prepared {
     }
 }
 
-/// Reads an event's id and type by the source's rules.
-pub fn identify(source: &Source, document: &Document<'_>, digest: &Digest) -> Identity {
+/// Reads a body as the source writes it.
+///
+/// # Errors
+/// When it is not in that form.
+pub fn read(format: BodyFormat, body: &[u8]) -> Result<Value, JsonError> {
+    match format {
+        BodyFormat::Json => json::parse(body),
+        BodyFormat::Form | BodyFormat::Query => Ok(form(body)),
+    }
+}
+
+/// A form as an object of texts; a name that is there several times has a list of them.
+fn form(body: &[u8]) -> Value {
+    let mut members = Map::new();
+    for (name, text) in form_urlencoded::parse(body) {
+        let text = Value::String(text.into_owned());
+        match members.get_mut(name.as_ref()) {
+            None => drop(members.insert(name.into_owned(), text)),
+            Some(Value::Array(texts)) => texts.push(text),
+            Some(first) => *first = Value::Array(vec![first.take(), text]),
+        }
+    }
+    Value::Object(members)
+}
+
+/// Reads an event's id and type by the source's rules; `received_at` decides its window, where ids have one.
+pub fn identify(source: &Source, document: &Document<'_>, digest: &Digest, received_at: Timestamp) -> Identity {
     let event_id = match &source.id {
         IdRule::BodyDigest => Ok(Message::fallback_event_id(digest)),
-        IdRule::Derive(places) => derived_id(places, document),
+        IdRule::Derive { places, window } => derived_id(places, *window, document, received_at),
         IdRule::Parts(places) => id_of_parts(places, document),
-        IdRule::FirstOf(places) => id_of_first(places, document),
+        IdRule::FirstOf(lists) => id_of_first(lists, document),
     };
     Identity { event_id, event_type: event_type(&source.event_type, document) }
 }
@@ -65,9 +92,9 @@ pub fn identify(source: &Source, document: &Document<'_>, digest: &Digest) -> Id
 /// Works out what `message` means for the entities of `source`.
 pub fn prepare(source: &Source, message: &Message) -> Prepared {
     let facts = if needs_facts(source) { message.facts.decode() } else { Facts::default() };
-    let parsed = json::parse(&message.body);
+    let parsed = read(source.format, &message.body);
     let document = Document { json: parsed.as_ref().ok(), headers: &facts.headers, query: &facts.query };
-    let identity = identify(source, &document, &message.digest);
+    let identity = identify(source, &document, &message.digest, message.received_at);
     if let Err(e) = &parsed {
         return Prepared::dead(identity.event_type.ok(), Failure::of(Reason::InvalidJson, e.to_string()));
     }
@@ -92,29 +119,43 @@ pub fn prepare(source: &Source, message: &Message) -> Prepared {
 
 /// Whether any rule of the source looks at headers or query; if none does, the facts need not be read.
 fn needs_facts(source: &Source) -> bool {
-    source.id.places().iter().any(Locator::is_outside_body)
+    source.id.places().into_iter().any(Locator::is_outside_body)
         || source.event_type.is_outside_body()
         || source.projections.iter().any(|p| p.places().any(Locator::is_outside_body))
 }
 
-fn id_of_first(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
-    match places.iter().find(|place| place.find(document).is_some_and(|value| !value.is_null())) {
-        Some(place) => id_of_parts(std::slice::from_ref(place), document),
+fn id_of_first(lists: &[Vec<Locator>], document: &Document<'_>) -> Result<String, Failure> {
+    let is_there = |place: &Locator| place.find(document).is_some_and(|value| !value.is_null());
+    match lists.iter().find(|parts| parts.iter().all(|place| place.is_optional() || is_there(place))) {
+        Some(parts) => id_of_parts(parts, document),
         None => {
-            let named: Vec<_> = places.iter().map(Locator::to_string).collect();
+            let named: Vec<_> = lists.iter().map(|parts| named(parts)).collect();
             Err(Failure::of(Reason::MissingId, format!("there is no event id at {}", named.join(" or "))))
         }
     }
 }
 
+fn named(parts: &[Locator]) -> String {
+    parts.iter().map(Locator::to_string).collect::<Vec<_>>().join(" and ")
+}
+
 fn id_of_parts(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
-    let parts = places.iter().map(|place| match place.find(document).as_deref() {
-        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-        Some(Value::String(_)) => Err(Failure::of(Reason::MissingId, format!("the event id at {place} is empty"))),
-        Some(_) => Err(Failure::of(Reason::MissingId, format!("the event id at {place} is not text"))),
-        None => Err(Failure::of(Reason::MissingId, format!("there is no event id at {place}"))),
-    });
-    let id = join(parts.collect::<Result<Vec<_>, _>>()?);
+    let mut parts = vec![];
+    for place in places {
+        match place.find(document).as_deref() {
+            Some(Value::String(text)) if !text.is_empty() => parts.push(text.clone()),
+            None if place.is_optional() => {}
+            Some(Value::String(_)) => {
+                return Err(Failure::of(Reason::MissingId, format!("the event id at {place} is empty")));
+            }
+            Some(_) => return Err(Failure::of(Reason::MissingId, format!("the event id at {place} is not text"))),
+            None => return Err(Failure::of(Reason::MissingId, format!("there is no event id at {place}"))),
+        }
+    }
+    if parts.is_empty() {
+        return Err(Failure::of(Reason::MissingId, format!("there is no event id at {}", named(places))));
+    }
+    let id = join(places, parts);
     if id.len() > EVENT_ID_BYTES_MAX {
         let message = format!("the event id is {} bytes long, at most {EVENT_ID_BYTES_MAX} are taken", id.len());
         return Err(Failure::of(Reason::BadId, message));
@@ -125,8 +166,14 @@ fn id_of_parts(places: &[Locator], document: &Document<'_>) -> Result<String, Fa
     Ok(id)
 }
 
-/// SHA-256 over each value's canonical JSON, its length before it, so that no two lists of values run together.
-fn derived_id(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
+/// SHA-256 over each value's canonical JSON, its length before it, so that no two lists of values run together; and the
+/// start of the window, where there is one.
+fn derived_id(
+    places: &[Locator],
+    window: Option<Duration>,
+    document: &Document<'_>,
+    received_at: Timestamp,
+) -> Result<String, Failure> {
     let values: Vec<_> = places.iter().map(|place| place.find(document)).collect();
     if values.iter().all(Option::is_none) {
         return Err(Failure::of(Reason::MissingId, "nothing stands where the event id is derived from"));
@@ -137,7 +184,15 @@ fn derived_id(places: &[Locator], document: &Document<'_>) -> Result<String, Fai
         hasher.update((text.len() as u64).to_be_bytes());
         hasher.update(text);
     }
-    Ok(format!("derived:{}", hex::encode(hasher.finalize())))
+    let digest = hex::encode(hasher.finalize());
+    let length_s = window.and_then(|window| i64::try_from(window.as_secs()).ok()).filter(|length| *length > 0);
+    Ok(match length_s {
+        None => format!("derived:{digest}"),
+        Some(length_s) => {
+            let seconds = received_at.as_micros().div_euclid(1_000_000);
+            format!("derived:{digest}@{}", seconds - seconds.rem_euclid(length_s))
+        }
+    })
 }
 
 fn event_type(place: &Locator, document: &Document<'_>) -> Result<String, Failure> {
@@ -198,24 +253,29 @@ fn change(projection: &Projection, effect: Effect, input: &Input<'_>) -> Result<
 }
 
 fn entity_key(places: &[Locator], document: &Document<'_>) -> Result<String, Failure> {
-    let parts = places.iter().map(|place| {
+    let mut parts = vec![];
+    for place in places {
         let bad = |what: &str| Failure::of(Reason::BadKey, format!("the entity key at {place} {what}"));
-        match place.find(document).as_deref() {
+        parts.push(match place.find(document).as_deref() {
+            None if place.is_optional() => continue,
             None | Some(Value::Null) => {
-                Err(Failure::of(Reason::MissingKey, format!("there is no entity key at {place}")))
+                return Err(Failure::of(Reason::MissingKey, format!("there is no entity key at {place}")));
             }
             Some(Value::String(text)) if text.is_empty() => {
-                Err(Failure::of(Reason::MissingKey, format!("the entity key at {place} is empty")))
+                return Err(Failure::of(Reason::MissingKey, format!("the entity key at {place} is empty")));
             }
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(Value::Bool(flag)) => Ok(flag.to_string()),
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Bool(flag)) => flag.to_string(),
             Some(Value::Number(number)) => {
-                json::canonical_number(&number.to_string()).map(|n| n.to_string()).map_err(|e| bad(&e.to_string()))
+                json::canonical_number(&number.to_string()).map(|n| n.to_string()).map_err(|e| bad(&e.to_string()))?
             }
-            Some(Value::Array(_) | Value::Object(_)) => Err(bad("is an object or array")),
-        }
-    });
-    let key = join(parts.collect::<Result<Vec<_>, _>>()?);
+            Some(Value::Array(_) | Value::Object(_)) => return Err(bad("is an object or array")),
+        });
+    }
+    if parts.is_empty() {
+        return Err(Failure::of(Reason::MissingKey, format!("there is no entity key at {}", named(places))));
+    }
+    let key = join(places, parts);
     if key.len() > KEY_BYTES_MAX {
         let message = format!("the entity key is {} bytes long, at most {KEY_BYTES_MAX} are taken", key.len());
         return Err(Failure::of(Reason::BadKey, message));
@@ -226,10 +286,10 @@ fn entity_key(places: &[Locator], document: &Document<'_>) -> Result<String, Fai
     Ok(key)
 }
 
-/// One part as it is; several joined with `:`, with `:` and `\` inside parts escaped, so that no two lists of parts
-/// give one text.
-fn join(mut parts: Vec<String>) -> String {
-    if parts.len() == 1 {
+/// The part of a rule of one part as it is; those of several joined with `:`, with `:` and `\` inside parts escaped, so
+/// that no two lists of parts give one text. Where a part may be absent, it is left out with its `:`.
+fn join(places: &[Locator], mut parts: Vec<String>) -> String {
+    if places.len() == 1 {
         return parts.remove(0);
     }
     let escaped = parts.iter().map(|part| part.replace('\\', "\\\\").replace(':', "\\:"));

@@ -30,6 +30,7 @@ fn source(projection: Projection) -> Source {
         name: SourceName::parse("shop").unwrap(),
         id: IdRule::Parts(vec![at("header:x-id")]),
         event_type: at("/type"),
+        format: BodyFormat::Json,
         projections: vec![projection],
     }
 }
@@ -123,7 +124,7 @@ fn ids_are_bounded_texts() {
     let with_id = |id: &str| {
         let facts = Facts { headers: vec![("x-id".into(), id.into())], ..Facts::default() };
         let document = Document { json: None, headers: &facts.headers, query: "" };
-        identify(&source(orders()), &document, &Digest::of(b"")).event_id
+        identify(&source(orders()), &document, &Digest::of(b""), Timestamp::from_micros(0)).event_id
     };
     assert_eq!(with_id(&"i".repeat(256)).unwrap().len(), 256);
     assert_eq!(with_id(&"i".repeat(257)).unwrap_err().reason, Reason::BadId);
@@ -171,12 +172,14 @@ fn what_no_projection_is_about_is_ignored() {
 
 #[test]
 fn an_id_may_stand_in_the_first_of_several_places() {
-    let rule = IdRule::FirstOf(vec![at("header:svix-id"), at("header:webhook-id")]);
+    let rule = IdRule::FirstOf(vec![vec![at("header:svix-id")], vec![at("header:webhook-id")]]);
     let source = Source { id: rule, ..source(orders()) };
     let id = |headers: &[(&str, &str)]| {
         let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let document = Document { json: None, headers: &headers, query: "" };
-        identify(&source, &document, &Digest::of(b"")).event_id.map_err(|failure| failure.reason)
+        identify(&source, &document, &Digest::of(b""), Timestamp::from_micros(0))
+            .event_id
+            .map_err(|failure| failure.reason)
     };
     assert_eq!(id(&[("svix-id", "a")]), Ok("a".to_owned()));
     assert_eq!(id(&[("webhook-id", "b:c")]), Ok("b:c".to_owned()));
@@ -218,4 +221,77 @@ fn of_two_documents_the_one_with_the_higher_digest_wins_whatever_their_context()
             assert_eq!(key(a).cmp(&key(b)), Digest::of(a.as_bytes()).cmp(&Digest::of(b.as_bytes())));
         }
     }
+}
+
+/// The id of a body under a rule, received at that second.
+fn id_at(rule: IdRule, body: &str, second: i64) -> Result<String, Reason> {
+    let source = Source { id: rule, ..source(orders()) };
+    let json = json::parse(body.as_bytes()).unwrap();
+    let document = Document { json: Some(&json), headers: &[], query: "" };
+    let at = Timestamp::from_micros(second * 1_000_000 + 999_999);
+    identify(&source, &document, &Digest::of(body.as_bytes()), at).event_id.map_err(|failure| failure.reason)
+}
+
+#[test]
+fn the_first_list_whose_parts_are_all_there_is_the_id() {
+    let rule = || IdRule::FirstOf(vec![vec![at("/topic"), at("/event")], vec![at("/webhook")]]);
+    let id = |body| id_at(rule(), body, 0);
+    assert_eq!(id(r#"{"topic":"a:b","event":"1","webhook":"w"}"#), Ok("a\\:b:1".to_owned()));
+    assert_eq!(id(r#"{"topic":"a","event":null,"webhook":"w"}"#), Ok("w".to_owned()));
+    assert_eq!(id(r#"{"topic":"a","event":"","webhook":"w"}"#), Err(Reason::MissingId));
+    assert_eq!(id(r#"{"topic":"a"}"#), Err(Reason::MissingId));
+}
+
+#[test]
+fn an_optional_part_scopes_ids_and_keys_where_it_is_there() {
+    let account = || Locator::Optional(Box::new(Locator::First(vec![at("/account"), at("/context")])));
+    let id = |body| id_at(IdRule::Parts(vec![account(), at("/id")]), body, 0);
+    assert_eq!(id(r#"{"id":"evt_1"}"#), Ok("evt_1".to_owned()));
+    assert_eq!(id(r#"{"id":"evt_1","account":null,"context":""}"#), Ok("evt_1".to_owned()));
+    assert_eq!(id(r#"{"id":"evt_1","account":"acct_1","context":"other"}"#), Ok("acct_1:evt_1".to_owned()));
+    assert_eq!(id(r#"{"id":"evt_1","context":"acct_1"}"#), Ok("acct_1:evt_1".to_owned()));
+    // An id with a colon is no scoped one.
+    assert_eq!(id(r#"{"id":"acct_1:evt_1"}"#), Ok("acct_1\\:evt_1".to_owned()));
+    assert_eq!(id(r#"{"account":"acct_1"}"#), Err(Reason::MissingId));
+    assert_eq!(id_at(IdRule::Parts(vec![account()]), "{}", 0), Err(Reason::MissingId));
+    let projection = || Projection { key: vec![account(), at("/id")], ..orders() };
+    let key = |body| changes(projection(), body)[0].key.clone();
+    assert_eq!(key(r#"{"type":"order.paid","id":7,"v":3}"#), "7");
+    assert_eq!(key(r#"{"type":"order.paid","id":7,"v":3,"account":"a"}"#), "a:7");
+    let only = Projection { key: vec![account()], ..orders() };
+    assert_eq!(reason(only, br#"{"type":"order.paid","v":3}"#), Reason::MissingKey);
+}
+
+/// Windows begin at multiples of their length since the epoch: 1_800_000_000 is one of 900.
+#[test]
+fn derived_ids_with_a_window_begin_anew_with_it() {
+    let rule =
+        |window_s: Option<u64>| IdRule::Derive { places: vec![at("/a")], window: window_s.map(Duration::from_secs) };
+    let id = |window, second| id_at(rule(window), r#"{"a":1,"b":2}"#, second).unwrap();
+    let (first, last) = (id(Some(900), 1_800_000_000), id(Some(900), 1_800_000_899));
+    assert_eq!(first, last);
+    assert!(first.ends_with("@1800000000"), "{first}");
+    assert_ne!(id(Some(900), 1_800_000_900), first);
+    assert_ne!(id(Some(900), 1_799_999_999), first);
+    assert_eq!(first.strip_suffix("@1800000000"), Some(id(None, 0).as_str()));
+    assert_eq!(id(Some(900), -1), id(Some(900), -900));
+    assert_eq!(id_at(rule(Some(900)), r#"{"b":2}"#, 0), Err(Reason::MissingId));
+}
+
+#[test]
+fn forms_are_objects_of_texts() {
+    let read = |body: &str| read(BodyFormat::Form, body.as_bytes()).unwrap().to_string();
+    assert_eq!(read("a=1&b=x+y%26&c"), r#"{"a":"1","b":"x y&","c":""}"#);
+    assert_eq!(read("a=1&a=2&a=3&b=4"), r#"{"a":["1","2","3"],"b":"4"}"#);
+    assert_eq!(read(""), "{}");
+    let source = Source { format: BodyFormat::Form, ..source(orders()) };
+    let Plan::Apply(changes) =
+        prepare(&source, &message(b"type=order.paid&id=o+1&v=2025-10-09T08:53:20Z&note=%C3%A9")).plan
+    else {
+        panic!("it is applied")
+    };
+    assert_eq!((changes[0].key.as_str(), changes[0].version.as_str()), ("o 1", "2025-10-09T08:53:20Z"));
+    let state =
+        r#"{"id":"o 1","note":"\u00e9","type":"order.paid","v":"2025-10-09T08:53:20Z"}"#.replace("\\u00e9", "é");
+    assert_eq!(changes[0].state.as_deref(), Some(state.as_str()));
 }

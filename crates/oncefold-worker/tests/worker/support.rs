@@ -27,6 +27,7 @@ pub fn source(name: &str) -> Source {
         name: builders::source(name),
         id: IdRule::Parts(vec![at("/id")]),
         event_type: at("/type"),
+        format: oncefold_core::model::BodyFormat::Json,
         projections: vec![Projection {
             name: "order".into(),
             on: vec![Glob::parse("order.*")],
