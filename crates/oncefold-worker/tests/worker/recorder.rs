@@ -32,12 +32,16 @@ async fn the_poison_among_the_suspects_dies_and_no_neighbour_does() {
     let world = World::empty();
     world.store.with_faults(|faults| faults.panics.insert("e2".into()));
     let letters = suspects(&world, &["e1", "e2", "e3", "e4"]);
-    let error = world.start("w1").await.ended().await.unwrap_err();
-    assert!(matches!(&error, WorkerError::TaskDied { task, .. } if task == "recorder"), "{error:?}");
-    assert_eq!(world.status("e1"), Some(EventStatus::Applied), "it came before the poison");
-    assert_eq!(world.status("e2"), None);
+    for holder in ["w1", "w2", "w3"] {
+        let worker = world.start(holder).await;
+        until("it dies", || worker.role.is_finished()).await;
+        let error = worker.ended().await.unwrap_err();
+        assert!(matches!(&error, WorkerError::TaskDied { task, .. } if task == "recorder"), "{error:?}");
+        assert_eq!(world.status("e1"), Some(EventStatus::Applied), "it came before the poison");
+        assert_eq!(world.status("e2"), None, "one that ended may have had its own reasons: {holder}");
+    }
 
-    let worker = world.start("w2").await;
+    let worker = world.start("w4").await;
     world.becomes("e2", EventStatus::Dead).await;
     assert_eq!(world.reason("e2").as_deref(), Some("poison.delivery_limit"));
     assert_eq!(world.recorded("e2").id, letters[1].id);
@@ -95,6 +99,22 @@ async fn a_letter_that_another_process_tries_is_waited_for() {
     world.store.end_trial(letters[0].id, 0).await.unwrap();
     world.becomes("e1", EventStatus::Applied).await;
     worker.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_a_trial_makes_nobody_the_poison() {
+    let world = World::empty();
+    suspects(&world, &["e1"]);
+    world.store.with_faults(|faults| faults.applies_away = true);
+    let stopped = world.start("w1").await;
+    until("the trial has begun", || world.store.open_trials() > 0).await;
+    stopped.stop().await.unwrap();
+    assert_eq!(world.store.open_trials(), 1, "the mark stands");
+    world.store.with_faults(|faults| faults.applies_away = false);
+    let worker = world.start("w2").await;
+    world.becomes("e1", EventStatus::Applied).await;
+    worker.stop().await.unwrap();
+    assert_eq!((world.recorded("e1").attempts, world.store.open_trials()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
