@@ -20,8 +20,10 @@ impl PostgresStore {
         // A connection of its own, which goes back to no pool: a migration takes as long as it takes.
         let mut connection = self.pool.acquire().await.map_err(|e| store_error(&e))?.detach();
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0").await.map_err(|e| store_error(&e))?;
-        MIGRATOR.run(&mut connection).await.map_err(migrate_error)?;
-        connection.close().await.map_err(|e| store_error(&e))
+        let done = MIGRATOR.run(&mut connection).await.map_err(migrate_error);
+        // How the connection ends changes nothing of what was done on it.
+        let _ = connection.close().await;
+        done
     }
 
     /// What keeps this binary from working on the schema, a sentence each: migrations that are not applied, that it
