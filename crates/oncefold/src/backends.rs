@@ -105,8 +105,7 @@ impl Database {
         if pending.is_empty() {
             return Ok(());
         }
-        let list = pending.join(", ");
-        Err(Failure::config(format!("the database schema is not this binary's ({list}): run `oncefold migrate`")))
+        Err(Failure::config(pending.join("; ")))
     }
 
     /// Waits for a database that is away; then tells what is pending.

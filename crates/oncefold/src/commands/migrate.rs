@@ -14,14 +14,12 @@ pub async fn run(args: &Migrate, config: Option<&Path>, as_json: bool) -> Result
     if !args.check {
         database.migrate().await?;
     }
-    let applied = !args.check;
     if as_json {
-        output::json(&json!({"migrations": pending, "applied": applied}))?;
-    } else if pending.is_empty() {
-        output::line(&"the schema is up to date")?;
+        output::json(&json!({"found": pending, "applied": !args.check}))?;
+    } else if args.check && !pending.is_empty() {
+        pending.iter().try_for_each(|problem| output::line(problem))?;
     } else {
-        let what = if applied { "applied" } else { "pending" };
-        output::line(&format_args!("{what}: {}", pending.join(", ")))?;
+        output::line(&"the schema is up to date")?;
     }
     Ok(if args.check && !pending.is_empty() { Ended::Found } else { Ended::Done })
 }

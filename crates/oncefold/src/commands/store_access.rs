@@ -23,10 +23,7 @@ pub async fn open(config: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
     let database = Database::open(&config).await?;
     let pending = database.pending_migrations().await?;
     if !pending.is_empty() {
-        let list = pending.join(", ");
-        return Err(Failure::config(format!(
-            "the database schema is not this binary's ({list}): run `oncefold migrate`"
-        )));
+        return Err(Failure::config(pending.join("; ")));
     }
     Ok(database.store())
 }
