@@ -42,7 +42,7 @@ const PRESETS: [Preset; 27] = [
     shipped!("square", "Square"),
     shipped!("standard-webhooks", "senders that follow standardwebhooks.com (webhook-* headers)"),
     shipped!("storekit", "storekit.com, sent by Svix"),
-    shipped!("stripe", "Stripe snapshot events"),
+    shipped!("stripe", "Stripe, snapshot and thin events"),
     shipped!("svix", "anything sent through Svix (svix-* or webhook-* headers)"),
     shipped!("twilio", "Twilio, auth tokens and shared keys"),
     shipped!("woocommerce", "WooCommerce shops"),
@@ -70,6 +70,8 @@ pub(crate) fn named(node: &Node<'_>) -> Option<&'static Preset> {
 
 /// What is an example for pasting: nobody else has this URL.
 const EXAMPLE: &str = "url";
+/// Likewise in `handshake`.
+const EXAMPLE_TOKEN: &str = "verify_token";
 
 /// What the user wrote, and beside it what the preset says; all of the preset stands where it is named. Tables are
 /// taken together key by key, `projections` one after the other; a scheme of the user's own drops the preset's.
@@ -83,12 +85,15 @@ pub(crate) fn merged<'a>(own: &DeTable<'a>, preset: &Preset, named: &Node<'a>) -
             continue;
         }
         stand_at(&mut value, at);
+        if let DeValue::Table(table) = value.get_mut() {
+            table.remove(EXAMPLE_TOKEN);
+        }
         let Some(existing) = merged.get_mut(key.as_ref()) else {
             merged.insert(Spanned::new(at..at, key), value);
             continue;
         };
         match (existing.get_mut(), value.into_inner()) {
-            (DeValue::Table(own), DeValue::Table(shipped)) if key != "id" => beside(own, shipped, at),
+            (DeValue::Table(own), DeValue::Table(shipped)) if key != "id" && key != "type" => beside(own, shipped, at),
             (DeValue::Array(own), DeValue::Array(shipped)) if key == "projections" => {
                 shipped.into_iter().for_each(|projection| own.push(projection));
             }

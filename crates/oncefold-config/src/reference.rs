@@ -3,6 +3,7 @@
 use crate::reader::{Context, Place};
 use std::fs::File;
 use std::io::Read as _;
+use std::path::PathBuf;
 
 /// Most bytes of a file that holds one secret or URL.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -36,6 +37,11 @@ pub(crate) fn resolve(context: &Context<'_>, place: &Place, text: &str) -> Optio
             None
         }
     }
+}
+
+/// The file that `text` refers to, if it does.
+pub(crate) fn file_of(text: &str) -> Option<PathBuf> {
+    text.trim().strip_prefix("file:").map(|path| PathBuf::from(path.trim()))
 }
 
 fn variable(context: &Context<'_>, name: &str) -> Result<String, (String, String)> {

@@ -2,6 +2,8 @@
 
 pub(crate) mod admin;
 pub(crate) mod certificates;
+pub(crate) mod handshake;
+pub(crate) mod identity;
 pub(crate) mod ingest;
 pub(crate) mod listen;
 pub(crate) mod ops;
@@ -34,9 +36,11 @@ pub(crate) const SCHEMAS: &[&Schema] = &[
     &retry::SCHEMA,
     &retention::SCHEMA,
     &source::SCHEMA,
-    &source::ID_SCHEMA,
+    &identity::ID_SCHEMA,
+    &identity::PART_SCHEMA,
     &respond::SCHEMA,
     &verify::SCHEMA,
+    &handshake::SCHEMA,
     &projection::SCHEMA,
     &version::SCHEMA,
     &projection::RANK_SCHEMA,

@@ -1,7 +1,7 @@
 //! `[[sources.X.projections]]`: which event types change which entities.
 
 use crate::reader::{Node, Place, Schema, Table};
-use crate::sections::{state, version};
+use crate::sections::{identity, state, version};
 use oncefold_core::glob::Glob;
 use oncefold_core::id::EntityKind;
 use oncefold_core::model::{Projection, RankRule, StateRule};
@@ -139,11 +139,7 @@ fn key(table: &Table<'_>) -> Option<Vec<oncefold_core::locator::Locator>> {
         table.missing("key", "say where the entity's key stands, such as key = \"/id\"");
         return None;
     };
-    let parts = node.one_or_more();
-    if parts.is_empty() {
-        node.problem("is an empty list", "say where the entity's key stands, such as key = \"/id\"");
-    }
-    parts.iter().map(Node::locator).collect()
+    identity::parts(&node)
 }
 
 fn rank(node: &Node<'_>) -> RankRule {

@@ -1,8 +1,9 @@
 //! `secrets` of a source: written out or by reference, any one may match.
 
 use crate::reader::{Place, Table};
-use crate::reference::resolve;
+use crate::reference::{self, resolve};
 use oncefold_signature::Secret;
+use std::path::PathBuf;
 
 /// The secrets of one source as far as they could be had.
 #[derive(Default)]
@@ -12,6 +13,8 @@ pub(crate) struct Secrets {
     pub places: Vec<Place>,
     /// Where secrets are written out.
     pub literals: Vec<Place>,
+    /// Files that hold one.
+    pub files: Vec<PathBuf>,
     /// Whether one of the list could not be had; the problem is recorded.
     pub broken: bool,
     /// Whether `secrets` is there at all.
@@ -30,6 +33,7 @@ pub(crate) fn read(source: &Table<'_>) -> Secrets {
     };
     for item in items {
         let text = item.text("a text: \"env:NAME\", \"file:/path\" or the secret itself");
+        secrets.files.extend(text.and_then(reference::file_of));
         let resolved = text.and_then(|text| resolve(item.context, &item.place, text));
         let Some(resolved) = resolved else {
             secrets.broken = true;

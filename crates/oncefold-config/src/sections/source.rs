@@ -5,12 +5,13 @@ use crate::reader::{Node, Place, Schema, Table};
 use crate::sections::projection::ReadProjection;
 use crate::sections::respond::{self, Respond};
 use crate::sections::secrets::Secrets;
-use crate::sections::{certificates, projection, secrets, verify};
+use crate::sections::{certificates, handshake, identity, projection, secrets, verify};
 use oncefold_core::Source;
 use oncefold_core::id::{EntityKind, SourceName};
 use oncefold_core::locator::Locator;
-use oncefold_core::model::{IdRule, Projection};
-use oncefold_signature::{Scheme, Secret, TokenPlace, Verifier};
+use oncefold_core::model::{BodyFormat, IdRule, Projection};
+use oncefold_signature::{Handshake, Scheme, Secret, TokenPlace, Verifier};
+use std::path::PathBuf;
 
 pub(crate) const SCHEMA: Schema = Schema {
     title: "[sources.X]",
@@ -25,13 +26,14 @@ pub(crate) const SCHEMA: Schema = Schema {
         "url",
         "certificates",
         "format",
+        "split",
+        "handshake",
+        "content_encodings",
         "default_projections",
         "projections",
     ],
-    later: &["split", "api_versions", "fetch", "reconcile", "handshake", "content_encodings"],
+    later: &["api_versions", "fetch", "reconcile"],
 };
-pub(crate) const ID_SCHEMA: Schema =
-    Schema { title: "`id` of a source", keys: &["derive", "first"], later: &["window"] };
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
@@ -50,6 +52,14 @@ pub struct SourceConfig {
     pub methods: Vec<String>,
     /// What an accepted delivery is answered.
     pub respond: Respond,
+    /// Where the array stands whose elements are events; none where a delivery is one event.
+    pub split: Option<Vec<String>>,
+    /// How the provider tests the endpoint.
+    pub handshake: Option<Handshake>,
+    /// Whether bodies may come with `Content-Encoding: gzip`.
+    pub takes_gzip: bool,
+    /// Files that hold the source's secrets, to be looked at for changes.
+    pub secret_files: Vec<PathBuf>,
     /// The URL the provider was given.
     pub public_url: Option<String>,
     /// Whether deliveries come to `/in/{source}/{token}`.
@@ -115,6 +125,11 @@ struct ReadParts {
     verifier: Option<Verifier>,
     id: IdRule,
     event_type: Locator,
+    format: BodyFormat,
+    split: Option<Vec<String>>,
+    handshake: Option<Handshake>,
+    secret_files: Vec<PathBuf>,
+    takes_gzip: bool,
     methods: Vec<String>,
     respond: Respond,
     public_url: Option<String>,
@@ -145,17 +160,21 @@ impl ReadParts {
             table.missing("url", "the signature covers the URL: state the public URL the provider was given");
         }
         let verifier = scheme.as_ref().and_then(|scheme| prepare(table, scheme, &secrets, settings_are_sound));
-        if let Some(node) = table.get("format") {
-            format(&node);
-        }
         let projections = read_projections(table, own, has_preset, scheme.as_ref());
-        let (id, event_type) = identity(table, !projections.is_empty() && !preset_failed);
+        let (id, event_type) = identity::read(table, !projections.is_empty() && !preset_failed);
+        let format = table.get("format").map_or(BodyFormat::Json, |n| format(&n));
+        let mut secret_files = secrets.files.clone();
         Self {
+            split: table.get("split").and_then(|n| split(&n, &id, format)),
+            handshake: table.get("handshake").and_then(|n| handshake::read(&n, scheme.as_ref(), &mut secret_files)),
+            secret_files,
+            takes_gzip: table.get("content_encodings").is_some_and(|n| content_encodings(&n)),
             secrets,
             scheme,
             verifier,
             id,
             event_type,
+            format,
             methods: table.get("methods").map_or_else(|| vec!["POST".to_owned()], |n| methods(&n)),
             respond: table.get("respond").map_or_else(Respond::default, |n| respond::read(&n)),
             public_url,
@@ -167,7 +186,11 @@ impl ReadParts {
         let entities = self.projections.iter().filter_map(|p| p.entity.clone()).collect();
         let projections = named(self.projections.into_iter().filter_map(|p| p.projection).collect());
         let config = name.zip(self.scheme).zip(self.verifier).map(|((name, scheme), verifier)| SourceConfig {
-            model: Source { name, id: self.id, event_type: self.event_type, projections },
+            model: Source { name, id: self.id, event_type: self.event_type, format: self.format, projections },
+            split: self.split,
+            handshake: self.handshake,
+            takes_gzip: self.takes_gzip,
+            secret_files: self.secret_files,
             path_token: matches!(scheme.credential_place(), Some(TokenPlace::Path)),
             redact: redact(&scheme),
             scheme,
@@ -260,59 +283,6 @@ fn named(mut projections: Vec<Projection>) -> Vec<Projection> {
     projections
 }
 
-fn identity(table: &Table<'_>, has_projections: bool) -> (IdRule, Locator) {
-    let id = match table.get("id") {
-        Some(node) => id_rule(&node).unwrap_or(IdRule::BodyDigest),
-        None => {
-            if has_projections {
-                table.missing(
-                    "id",
-                    "say where the event id stands, such as id = \"/id\", or { derive = [\"/a\", \"/b\"] }",
-                );
-            }
-            IdRule::BodyDigest
-        }
-    };
-    let fallback = || Locator::Pointer(vec!["type".to_owned()]);
-    let event_type = match table.get("type") {
-        Some(node) => node.locator().unwrap_or_else(fallback),
-        None => {
-            if has_projections {
-                table.missing("type", "say where the event type stands, such as type = \"/type\", or \"const:order\"");
-            }
-            fallback()
-        }
-    };
-    (id, event_type)
-}
-
-fn id_rule(node: &Node<'_>) -> Option<IdRule> {
-    let places = |node: &Node<'_>| -> Option<Vec<Locator>> {
-        let parts = node.one_or_more();
-        if parts.is_empty() {
-            node.problem("is an empty list", "say where the event id stands, such as \"/id\"");
-            return None;
-        }
-        parts.iter().map(Node::locator).collect()
-    };
-    if !node.is_table() {
-        return places(node).map(IdRule::Parts);
-    }
-    let table = node.table(&ID_SCHEMA)?;
-    match (table.get("derive"), table.get("first")) {
-        (Some(derive), None) => places(&derive).map(IdRule::Derive),
-        (None, Some(first)) => places(&first).map(IdRule::FirstOf),
-        (Some(_), Some(first)) => {
-            first.problem("`first` and `derive` exclude each other", "keep one of them");
-            None
-        }
-        (None, None) => {
-            table.missing("derive", "list pointers to derive the id from, or places with `first`");
-            None
-        }
-    }
-}
-
 fn methods(node: &Node<'_>) -> Vec<String> {
     let choices = METHODS.map(|m| (m, m));
     let nodes = node.one_or_more();
@@ -324,10 +294,33 @@ fn methods(node: &Node<'_>) -> Vec<String> {
     methods
 }
 
-fn format(node: &Node<'_>) {
-    if let Some(format @ ("form" | "query")) = node.choice(&[("json", "json"), ("form", "form"), ("query", "query")]) {
-        node.problem(format!("format {format:?} is not in this version"), "use \"json\", or remove the source");
+fn format(node: &Node<'_>) -> BodyFormat {
+    let formats = [("json", BodyFormat::Json), ("form", BodyFormat::Form), ("query", BodyFormat::Query)];
+    node.choice(&formats).unwrap_or_default()
+}
+
+/// One event for each element of the array there.
+fn split(node: &Node<'_>, id: &IdRule, format: BodyFormat) -> Option<Vec<String>> {
+    let Locator::Pointer(tokens) = node.locator()? else {
+        node.problem(
+            "is no pointer into the body",
+            "point to an array, such as \"/events\", or \"\" for the whole body",
+        );
+        return None;
+    };
+    if format != BodyFormat::Json {
+        node.problem("only JSON has arrays to split", "remove it, or `format`");
     }
+    let reads_elements = *id == IdRule::BodyDigest || id.places().into_iter().any(Locator::is_in_body);
+    if !reads_elements {
+        node.problem("all elements would have one id", "let `id` point into the element, such as { derive = [\"\"] }");
+    }
+    Some(tokens)
+}
+
+fn content_encodings(node: &Node<'_>) -> bool {
+    let nodes = node.items("a list of encodings, such as [\"gzip\"]").unwrap_or_default();
+    nodes.iter().filter_map(|n| n.choice(&[("gzip", ())])).count() > 0
 }
 
 fn url(node: &Node<'_>) -> Option<String> {

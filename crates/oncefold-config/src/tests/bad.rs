@@ -122,7 +122,7 @@ const CASES: &[(&str, &[&str])] = &[
         &["2: sources.x.secrets[0]", "2: sources.x.secrets[1]", "3: sources.x.verify.tolerance"],
     ),
     (
-        "[sources.x]\nverify = { scheme = \"none\" }\nmethods = [\"POST\", \"FETCH\"]\nformat = \"form\"\nurl = \"shop\"\n\
+        "[sources.x]\nverify = { scheme = \"none\" }\nmethods = [\"POST\", \"FETCH\"]\nformat = \"xml\"\nurl = \"shop\"\n\
          respond = { status = 302, body = 1, content_type = \"a\\nb\" }",
         &[
             "3: sources.x.methods[1]",
@@ -138,7 +138,7 @@ const CASES: &[(&str, &[&str])] = &[
         &["3: sources.x.respond.body"],
     ),
     (
-        "[sources.x]\nverify = { scheme = \"none\" }\nid = { derive = [\"/a\"], window = \"15m\" }\ntype = \"kind\"",
+        "[sources.x]\nverify = { scheme = \"none\" }\nid = { derive = [\"/a\"], window = \"0s\" }\ntype = \"kind\"",
         &["3: sources.x.id.window", "4: sources.x.type"],
     ),
     (
@@ -234,14 +234,14 @@ fn unknown_keys_are_answered_with_what_was_meant() {
             "3: sources.x.algorithm",
             "it belongs in [sources.X.verify]",
         ),
-        ("[sources.x]\nverify = { scheme = 'none' }\nsplit = '/a'".to_owned(), "3: sources.x.split", "remove it"),
+        ("[sources.x]\nverify = { scheme = 'none' }\nfetch = '/a'".to_owned(), "3: sources.x.fetch", "remove it"),
     ] {
         let found = problems(&text);
         assert_eq!(places(&found), [place], "{text}");
         assert_eq!(found[0].mend, mend, "{text}");
     }
-    let later = problems("[sources.x]\nverify = { scheme = 'none' }\nsplit = '/a'");
-    assert_eq!(later[0].message, "`split` is not in this version");
+    let later = problems("[sources.x]\nverify = { scheme = 'none' }\nfetch = '/a'");
+    assert_eq!(later[0].message, "`fetch` is not in this version");
 }
 
 #[test]
@@ -334,5 +334,28 @@ fn no_text_is_a_panic() {
         for odd in ["\u{feff}", "\0", "ž", "\"\"\"", "[[", "= 1 =", "\r"] {
             let _ = load(&format!("{}{odd}{}", &text[..at], &text[at..]));
         }
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_named() {
+    let source = "[sources.x]\nverify = { scheme = 'none' }\n";
+    for (lines, place) in [
+        ("split = '/a'\nid = 'header:x'", "3: sources.x.split"),
+        ("split = 'header:a'", "3: sources.x.split"),
+        ("split = '/a'\nformat = 'form'", "3: sources.x.split"),
+        ("handshake = 'sns'", "3: sources.x.handshake"),
+        ("handshake = 'nobody'", "3: sources.x.handshake"),
+        ("handshake = { kind = 'slack', verify_token = 'x' }", "3: sources.x.handshake.verify_token"),
+        ("handshake = { kind = 'meta', verify_token = ' ' }", "3: sources.x.handshake.verify_token"),
+        ("handshake = { verify_token = 'x' }", "3: sources.x.handshake.kind"),
+        ("content_encodings = ['br']", "3: sources.x.content_encodings[0]"),
+        ("id = { first = ['/a'], window = '1m' }", "3: sources.x.id.window"),
+        ("id = { derive = ['/a'], window = '1500ms' }", "3: sources.x.id.window"),
+        ("id = [{ at = '/a', first = ['/b'] }]", "3: sources.x.id[0].first"),
+        ("id = { first = [[]] }", "3: sources.x.id.first[0]"),
+        ("type = { optional = true }", "3: sources.x.type.at"),
+    ] {
+        assert_eq!(places(&problems(&format!("{source}{lines}"))), [place], "{lines}");
     }
 }

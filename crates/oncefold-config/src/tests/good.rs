@@ -1,8 +1,9 @@
 use super::*;
 use crate::{OpsListen, QueueUrl, Role, StoreUrl, load_source};
 use oncefold_core::locator::Locator;
-use oncefold_core::model::{IdRule, RankRule, StateRule};
+use oncefold_core::model::{BodyFormat, IdRule, RankRule, StateRule};
 use oncefold_core::version::{VersionKind, VersionRule};
+use oncefold_signature::Handshake;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -214,4 +215,42 @@ fn one_source_needs_no_more_than_itself() {
     assert!(load_source(&path, "square", &env(&[])).unwrap().source.public_url.is_none());
     let absent = load_source(&path, "c", &env(&[])).unwrap_err();
     assert!(absent.to_string().ends_with("there is no source \"c\"; choose one of a, b, square"), "{absent}");
+}
+
+#[test]
+fn ids_parts_and_what_deliveries_are_made_of() {
+    let text = "[sources.x]\nverify = { scheme = 'none' }\nformat = 'query'\ncontent_encodings = ['gzip']\nmethods = ['GET']\n\
+                id = { derive = ['/a', 'header:h'], window = '15m' }\ntype = { first = ['/t', 'const:c'] }\nhandshake = 'probe'\n\
+                [sources.y]\nverify = { scheme = 'none' }\nsplit = '/e~1/0'\n\
+                id = { first = [['/a', { at = '/b', optional = true }], '/c'] }\n\
+                [[sources.y.projections]]\non = '*'\nentity = 'e'\nversion = '/v'\nkey = [{ first = ['/k', '/l'] }, '/m']\n";
+    let loaded = load(&text.replace("id = { first", "type = '/t'\nid = { first")).unwrap();
+    let [x, y] = loaded.config.sources.as_slice() else { panic!("two sources") };
+    let derive = IdRule::Derive { places: vec![at("/a"), at("header:h")], window: Some(Duration::from_secs(900)) };
+    assert_eq!((&x.model.id, x.model.format, x.takes_gzip), (&derive, BodyFormat::Query, true));
+    assert_eq!(x.model.event_type, Locator::First(vec![at("/t"), at("const:c")]));
+    assert_eq!(x.handshake, Some(Handshake::Probe));
+    assert_eq!(y.split, Some(vec!["e/".to_owned(), "0".to_owned()]));
+    let optional = Locator::Optional(Box::new(at("/b")));
+    assert_eq!(y.model.id, IdRule::FirstOf(vec![vec![at("/a"), optional], vec![at("/c")]]));
+    assert_eq!(y.model.projections[0].key, [Locator::First(vec![at("/k"), at("/l")]), at("/m")]);
+    assert_eq!((y.handshake.as_ref(), y.takes_gzip, x.split.as_ref()), (None, false, None));
+}
+
+/// Files that hold secrets are told, so that they can be looked at for changes.
+#[test]
+fn files_with_secrets_are_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let (secret, token) = (directory.path().join("secret"), directory.path().join("token"));
+    std::fs::write(&secret, SVIX_SECRET).unwrap();
+    std::fs::write(&token, "meatyhamhock").unwrap();
+    let text = format!(
+        "[sources.x]\npreset = 'meta'\nsecrets = ['env:A', 'file:{}']\nhandshake = {{ verify_token = 'file:{}' }}",
+        secret.display(),
+        token.display()
+    );
+    let source = load_with(&text, &[("A", SVIX_SECRET)]).unwrap().config.sources.remove(0);
+    assert_eq!(source.secret_files, [secret, token]);
+    assert!(matches!(source.handshake, Some(Handshake::Meta { .. })));
+    assert!(!format!("{source:?}").contains("meatyhamhock"));
 }

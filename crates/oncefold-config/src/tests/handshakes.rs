@@ -136,3 +136,28 @@ fn pings_that_are_vectors_are_answered() {
 }
 
 const XERO_SIGNED: &str = "Jk5oeRqkvxspr6ZqkjgzOcJkUe7yZPsZrwBHTeueGFc=";
+
+#[test]
+fn presets_do_the_handshakes_of_their_providers() {
+    let expected = [
+        ("discord", Handshake::Discord),
+        ("dropbox", Handshake::Dropbox),
+        ("intercom", Handshake::Probe),
+        ("slack", Handshake::Slack),
+        ("woocommerce", Handshake::WooCommerce),
+        ("xero", Handshake::Xero),
+        ("zoom", Handshake::Zoom),
+    ];
+    let key = "11e9c531075802432bb1ad390e7722c53621c8c8d263ade206e912161c7b480a";
+    for (preset, handshake) in expected {
+        let source = load(&format!("[sources.x]\npreset = '{preset}'\nsecrets = ['{key}']")).unwrap();
+        assert_eq!(source.config.sources[0].handshake, Some(handshake), "{preset}");
+    }
+    let topic = "arn:aws:sns:eu-west-1:123456789012:orders";
+    let sns = load(&format!("[sources.x]\npreset = 'sns'\nverify = {{ topics = ['{topic}'] }}")).unwrap();
+    assert_eq!(sns.config.sources[0].handshake, Some(Handshake::Sns { topics: vec![topic.to_owned()] }));
+    // The token of the preset's text is an example; without one of the user's own nobody can subscribe.
+    let meta = load(&format!("[sources.x]\npreset = 'meta'\nsecrets = ['{key}']")).unwrap();
+    assert_eq!(meta.config.sources[0].handshake, None);
+    assert_eq!(places(&meta.warnings), ["2: sources.x.handshake.kind"]);
+}

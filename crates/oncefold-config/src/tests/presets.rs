@@ -68,7 +68,7 @@ fn any_value_of_a_preset_may_be_overridden() {
     );
     let source = load(&text).unwrap().config.sources.remove(0);
     assert_eq!(source.model.event_type, at("/type"));
-    assert_eq!(source.model.id, IdRule::FirstOf(vec![at("header:svix-id"), at("header:webhook-id")]));
+    assert_eq!(source.model.id, IdRule::FirstOf(vec![vec![at("header:svix-id")], vec![at("header:webhook-id")]]));
     let expected =
         StandardWebhooks { headers: HeaderFamily::SvixThenWebhook, tolerance_s: 60, ..StandardWebhooks::default() };
     assert_eq!(source.scheme, Scheme::StandardWebhooks(expected));
@@ -79,7 +79,8 @@ fn any_value_of_a_preset_may_be_overridden() {
         "[sources.x]\npreset = 'stripe'\nsecrets = ['0123456789abcdef']\nverify = { scheme = 'token', in = 'path' }";
     let source = load(other).unwrap().config.sources.remove(0);
     assert!(source.path_token);
-    assert_eq!(source.model.id, IdRule::Parts(vec![at("/id")]));
+    let account = Locator::Optional(Box::new(Locator::First(vec![at("/account"), at("/context")])));
+    assert_eq!(source.model.id, IdRule::Parts(vec![account, at("/id")]));
     assert!(source.model.projections.is_empty());
 }
 

@@ -51,6 +51,13 @@ fn around(title: &str, line: &str) -> String {
         "the top of the file" => line.to_owned(),
         "[sources.X]" => without(source, key) + line,
         "`id` of a source" => format!("[sources.x]\nverify = {{ scheme = 'none' }}\nid = {{ {line} }}"),
+        "a part of `id` or `key`, or `type`" => {
+            format!("[sources.x]\nverify = {{ scheme = 'none' }}\nid = [{{ {line} }}]")
+        }
+        "[sources.X.handshake]" => {
+            let kind = if key == "kind" { "" } else { "kind = 'meta'\n" };
+            format!("{source}[sources.x.handshake]\n{kind}{line}")
+        }
         "[sources.X.respond]" => format!("{source}[sources.x.respond]\n{line}"),
         "[sources.X.verify]" => {
             let scheme = match key {
