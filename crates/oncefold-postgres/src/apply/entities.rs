@@ -53,6 +53,10 @@ enum Before {
     Unseen,
 }
 
+fn column<'a, T>(winners: &[Sourced<'a>], value: impl Fn(&'a Change) -> T) -> Vec<T> {
+    winners.iter().map(|sourced| value(sourced.change)).collect()
+}
+
 /// One statement: locks the entities that are there, in key order; inserts those that are not; moves those whose order
 /// key is lower. Answers in the order of the winners.
 ///
@@ -63,9 +67,6 @@ async fn write(
     winners: &[Sourced<'_>],
     now: Timestamp,
 ) -> Result<Vec<Before>, StoreError> {
-    fn column<'a, T>(winners: &[Sourced<'a>], value: impl Fn(&'a Change) -> T) -> Vec<T> {
-        winners.iter().map(|sourced| value(sourced.change)).collect()
-    }
     let rows = sqlx::query!(
         r#"
         WITH new AS MATERIALIZED (
