@@ -1,15 +1,18 @@
 //! Answers: the source's own on success, problem details (RFC 9457) otherwise. A problem says what the caller did,
 //! never why a signature did not fit.
 
+use crate::certificates::NoCertificate;
 use crate::outcome::Outcome;
 use crate::settings::Respond;
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use oncefold_core::queue::PublishError;
 use oncefold_core::store::StoreError;
-use oncefold_signature::Rejection;
+use oncefold_signature::{Answer, Rejection};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +42,8 @@ pub(crate) enum Refusal {
     Overloaded,
     #[error("{}: {}", .0.reason, .0.detail)]
     Rejected(Rejection),
+    #[error("{0}")]
+    NoCertificate(NoCertificate),
     #[error("{0}; {1}")]
     Unavailable(PublishError, NotSpooled),
     #[error("the delivery's task was cut off")]
@@ -72,7 +77,7 @@ impl Refusal {
             Self::Disconnected => Outcome::Disconnected,
             Self::Overloaded => Outcome::Overloaded,
             Self::Rejected(_) => Outcome::Rejected,
-            Self::Unavailable(..) | Self::CutOff => Outcome::Unavailable,
+            Self::NoCertificate(_) | Self::Unavailable(..) | Self::CutOff => Outcome::Unavailable,
         }
     }
 
@@ -94,13 +99,13 @@ impl Refusal {
             Self::UnknownSource => (StatusCode::NOT_FOUND, "There is no source at this path."),
             Self::WrongMethod => (StatusCode::METHOD_NOT_ALLOWED, "The source takes the methods that Allow lists."),
             Self::UnsupportedEncoding => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Send the body without Content-Encoding.")
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Send the body in an encoding that Accept-Encoding lists.")
             }
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "The body is over the limit."),
             Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, "The body did not come in time."),
             Self::Malformed | Self::Disconnected => (StatusCode::BAD_REQUEST, "The body is incomplete or malformed."),
             Self::Rejected(_) => (StatusCode::UNAUTHORIZED, "The delivery could not be verified."),
-            Self::Overloaded | Self::Unavailable(..) | Self::CutOff => {
+            Self::Overloaded | Self::NoCertificate(_) | Self::Unavailable(..) | Self::CutOff => {
                 (StatusCode::SERVICE_UNAVAILABLE, "The delivery could not be kept; send it again.")
             }
         }
@@ -117,18 +122,19 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         match self {
             Self::WrongMethod => {
-                headers.insert(ALLOW, allow(context.methods));
+                headers.insert(ALLOW, allow(context));
             }
             // RFC 9110, section 15.5.16.
             Self::UnsupportedEncoding => {
-                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+                let encodings = if context.takes_gzip { "gzip, identity" } else { "identity" };
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(encodings));
             }
             // RFC 9110, section 15.5.2: a 401 names at least one challenge.
             Self::Rejected(_) => {
                 let challenge = if context.basic { "Basic realm=\"oncefold\"" } else { "Signature realm=\"oncefold\"" };
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
             }
-            Self::Overloaded | Self::Unavailable(..) | Self::CutOff => {
+            Self::Overloaded | Self::NoCertificate(_) | Self::Unavailable(..) | Self::CutOff => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(context.retry_after.as_secs().max(1)));
             }
             _ => {}
@@ -143,6 +149,9 @@ impl Refusal {
 /// What an answer depends on beside the refusal.
 pub(crate) struct AnswerContext<'a> {
     pub(crate) methods: &'a [Method],
+    /// What handshakes use besides.
+    pub(crate) handshake_method: Option<&'static str>,
+    pub(crate) takes_gzip: bool,
     pub(crate) basic: bool,
     pub(crate) retry_after: Duration,
     pub(crate) trace: &'a str,
@@ -158,6 +167,19 @@ pub(crate) fn accepted(respond: &Respond, trace: &str) -> Response {
     traced(response, trace)
 }
 
+/// The answer to a handshake, to the letter.
+pub(crate) fn handshake(answer: &Answer, trace: &str) -> Response {
+    let mut response = Response::new(Body::from(answer.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    if let Some(content_type) = answer.content_type {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    if answer.nosniff {
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    traced(response, trace)
+}
+
 fn traced(mut response: Response, trace: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(trace) {
         response.headers_mut().insert(TRACE, value);
@@ -165,7 +187,9 @@ fn traced(mut response: Response, trace: &str) -> Response {
     response
 }
 
-fn allow(methods: &[Method]) -> HeaderValue {
-    let list = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    HeaderValue::from_str(&list).unwrap_or_else(|_| HeaderValue::from_static("POST"))
+fn allow(context: &AnswerContext<'_>) -> HeaderValue {
+    let methods = context.methods.iter().map(Method::as_str);
+    let more = context.handshake_method.filter(|method| context.methods.iter().all(|given| given.as_str() != *method));
+    HeaderValue::from_str(&methods.chain(more).collect::<Vec<_>>().join(", "))
+        .unwrap_or_else(|_| HeaderValue::from_static("POST"))
 }

@@ -57,7 +57,7 @@ async fn read_all(mut body: Body, limits: &BodyLimits) -> Result<HeldBody, Refus
     Ok(HeldBody { bytes: collected.finish(), _share: share })
 }
 
-fn reserve(limits: &BodyLimits, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+pub(crate) fn reserve(limits: &BodyLimits, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
     let permits = u32::try_from(bytes).map_err(|_| Refusal::Overloaded)?;
     Arc::clone(&limits.in_hand).try_acquire_many_owned(permits).map_err(|_| Refusal::Overloaded)
 }

@@ -2,24 +2,28 @@
 
 use crate::answer::{self, AnswerContext, NotSpooled, Refusal};
 use crate::body::{self, BodyLimits};
+use crate::certificates::Certificates;
 use crate::delivery::Delivery;
+use crate::events::KeptEvent;
+use crate::inflate::Encoding;
+use crate::outbound::Outbound;
 use crate::outcome::Outcome;
 use crate::recorder::{Recorder, identity_reads_body};
 use crate::report::{self, LineBudget};
-use crate::settings::{IngestSettings, IntakeSource};
+use crate::settings::{IngestSettings, IntakeSource, SourceKeys};
 use crate::spooler::Spooler;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use http::header::CONTENT_ENCODING;
 use http::request::Parts;
 use oncefold_core::queue::{PublishError, Publisher};
 use oncefold_core::{Clock, Entropy, Message, Timestamp};
+use oncefold_signature::{Answer, Handshake};
 use oncefold_telemetry::Metrics;
 use percent_encoding::percent_decode_str;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -39,6 +43,8 @@ pub(crate) struct Intake {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) outbound: Option<Arc<dyn Outbound>>,
+    pub(crate) certificates: Certificates,
     pub(crate) body_limits: BodyLimits,
     /// Connections and deliveries in hand.
     pub(crate) tasks: TaskTracker,
@@ -52,13 +58,24 @@ pub(crate) struct SourceState {
     pub(crate) recorder: Recorder,
     pub(crate) identity_reads_body: bool,
     lines: LineBudget,
+    keys: RwLock<Arc<SourceKeys>>,
 }
 
 impl SourceState {
     pub(crate) fn of(settings: IntakeSource) -> Self {
         let recorder = Recorder::of(&settings);
         let identity_reads_body = identity_reads_body(&settings.model);
-        Self { settings, recorder, identity_reads_body, lines: LineBudget::full() }
+        let keys = RwLock::new(Arc::new(settings.keys.clone()));
+        Self { settings, recorder, identity_reads_body, lines: LineBudget::full(), keys }
+    }
+
+    /// The keys of now: a delivery is judged by one set from its beginning to its end.
+    pub(crate) fn keys(&self) -> Arc<SourceKeys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn exchange(&self, keys: SourceKeys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 }
 
@@ -107,7 +124,14 @@ async fn receive(State(intake): State<Arc<Intake>>, request: Request<Body>) -> R
 /// The answer where the task that took the delivery is gone; it counted and logged itself.
 fn cut_off(intake: &Intake, trace: &str) -> Response {
     let retry_after = intake.settings.retry_after;
-    Refusal::CutOff.answer(&AnswerContext { methods: &[], basic: false, retry_after, trace })
+    Refusal::CutOff.answer(&AnswerContext {
+        methods: &[],
+        handshake_method: None,
+        takes_gzip: false,
+        basic: false,
+        retry_after,
+        trace,
+    })
 }
 
 /// Where a request points, as it stands in the path, undecoded: a source's name has nothing that needs encoding.
@@ -141,15 +165,15 @@ impl Intake {
         parts: &Parts,
     ) -> Result<&'a Arc<SourceState>, Refusal> {
         let source = source.ok_or(Refusal::UnknownSource)?;
-        if !source.settings.methods.contains(&parts.method) {
+        let handshakes = || source.keys().handshake.as_ref().and_then(Handshake::method);
+        if !source.settings.methods.contains(&parts.method) && handshakes() != Some(parts.method.as_str()) {
             return Err(Refusal::WrongMethod);
         }
-        let plain =
-            |value: &[u8]| value.trim_ascii().is_empty() || value.trim_ascii().eq_ignore_ascii_case(b"identity");
-        if !parts.headers.get_all(CONTENT_ENCODING).iter().all(|value| plain(value.as_bytes())) {
-            return Err(Refusal::UnsupportedEncoding);
+        match Encoding::of(&parts.headers) {
+            Encoding::Identity => Ok(source),
+            Encoding::Gzip if source.settings.takes_gzip => Ok(source),
+            Encoding::Gzip | Encoding::Other => Err(Refusal::UnsupportedEncoding),
         }
-        Ok(source)
     }
 
     /// Makes the event durable: in the queue, else in the spool.
@@ -210,34 +234,61 @@ impl Tally {
         self.answer(refusal)
     }
 
-    pub(crate) fn accept(mut self, source: &SourceState, message: &Message, kept: &Kept) -> Response {
+    /// Counts which of the source's secrets matched, each once a delivery.
+    pub(crate) fn count_secrets(&self, matched: impl Iterator<Item = usize>) {
+        let matched: BTreeSet<usize> = matched.collect();
+        for secret in matched {
+            let labels = [self.label(), &secret.to_string()];
+            self.intake.metrics.ingest_secret_matches.with_label_values(&labels).inc();
+        }
+    }
+
+    /// All events of the delivery are durable; the delivery counts as spooled where any of them is.
+    pub(crate) fn accept(mut self, source: &SourceState, events: &[KeptEvent]) -> Response {
         self.ends_as = None;
-        let (outcome, detail) = match kept {
-            Kept::InQueue => (Outcome::Accepted, None),
-            Kept::InSpool(error) => (Outcome::Spooled, Some(report::detail(error))),
-        };
-        self.count(outcome);
+        let is_spooled = events.iter().any(|(_, kept)| matches!(kept, Kept::InSpool(_)));
+        self.count(if is_spooled { Outcome::Spooled } else { Outcome::Accepted });
         let name = source.settings.model.name.as_str();
         let elapsed = self.started.elapsed().as_secs_f64();
         self.intake.metrics.ingest_ack_seconds.with_label_values(&[name]).observe(elapsed);
-        info!(
-            target: "oncefold::ingest",
-            source = name,
-            event = %message.id,
-            event_id = %message.event_id.escape_debug(),
-            outcome = outcome.as_str(),
-            detail = detail.as_deref(),
-            trace = self.trace,
-            "delivery accepted"
-        );
+        for (message, kept) in events {
+            let (outcome, detail) = match kept {
+                Kept::InQueue => (Outcome::Accepted, None),
+                Kept::InSpool(error) => (Outcome::Spooled, Some(report::detail(error))),
+            };
+            info!(
+                target: "oncefold::ingest",
+                source = name,
+                event = %message.id,
+                event_id = %message.event_id.escape_debug(),
+                outcome = outcome.as_str(),
+                detail = detail.as_deref(),
+                trace = self.trace,
+                "delivery accepted"
+            );
+        }
         answer::accepted(&source.settings.respond, &self.trace)
+    }
+
+    /// The provider's handshake is answered; nothing is kept. Some come unsigned, so lines about them are bounded too.
+    pub(crate) fn shake(mut self, answer: &Answer) -> Response {
+        self.ends_as = None;
+        self.count(Outcome::Handshake);
+        if self.source.as_ref().is_some_and(|source| source.lines.admits()) {
+            let (source, status, trace) = (self.label(), answer.status, self.trace.as_str());
+            info!(target: "oncefold::ingest", source, outcome = Outcome::Handshake.as_str(), status, trace, "handshake answered");
+        }
+        answer::handshake(answer, &self.trace)
     }
 
     fn answer(&self, refusal: &Refusal) -> Response {
         let source = self.source.as_ref().map(|source| &source.settings);
+        let keys = self.source.as_ref().map(|source| source.keys());
         refusal.answer(&AnswerContext {
             methods: source.map_or(&[], |source| &source.methods),
-            basic: source.is_some_and(|source| source.scheme_name == "basic"),
+            handshake_method: keys.as_ref().and_then(|keys| keys.handshake.as_ref()?.method()),
+            takes_gzip: source.is_some_and(|source| source.takes_gzip),
+            basic: keys.is_some_and(|keys| keys.scheme_name == "basic"),
             retry_after: self.intake.settings.retry_after,
             trace: &self.trace,
         })

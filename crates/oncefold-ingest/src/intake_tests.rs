@@ -1,15 +1,15 @@
 use crate::fakes::{Behaviour, Counting, StoppedClock, fake};
 use crate::intake::routes;
 use crate::server::intake_of;
-use crate::settings::{IngestParts, IngestSettings, IntakeSource, Respond};
+use crate::settings::{IngestParts, IngestSettings, IntakeSource, Respond, SourceKeys};
 use axum::body::Body;
 use http::{Method, Request};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use oncefold_core::locator::Locator;
-use oncefold_core::model::IdRule;
+use oncefold_core::model::{BodyFormat, IdRule};
 use oncefold_core::{Source, SourceName};
-use oncefold_signature::Scheme;
+use oncefold_signature::{Scheme, TrustRoots};
 use oncefold_telemetry::Metrics;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,10 +23,17 @@ fn source() -> IntakeSource {
             name: SourceName::parse("shop").unwrap(),
             id: IdRule::BodyDigest,
             event_type: Locator::parse("/type").unwrap(),
+            format: BodyFormat::Json,
             projections: vec![],
         },
-        verifier: Scheme::None.prepare(&[]).unwrap(),
-        scheme_name: "none".to_owned(),
+        keys: SourceKeys {
+            verifier: Scheme::None.prepare(&[]).unwrap(),
+            scheme_name: "none".to_owned(),
+            secrets: vec![],
+            handshake: None,
+        },
+        split: None,
+        takes_gzip: false,
         methods: vec![Method::POST],
         respond: Respond::default(),
         public_url: None,
@@ -49,6 +56,8 @@ async fn a_request_whose_future_is_dropped_is_kept_counted_and_given_back() {
         sources: vec![source()],
         publisher: Arc::<crate::fakes::Fake>::clone(&queue),
         spool: None,
+        outbound: None,
+        roots: TrustRoots::of([]),
         clock: Arc::new(StoppedClock),
         entropy: Arc::new(Counting::default()),
         metrics: Arc::clone(&metrics),

@@ -11,11 +11,15 @@ mod fakes;
 
 mod answer;
 mod body;
+mod certificates;
 mod connection;
 mod delivery;
+mod events;
 mod health;
+mod inflate;
 mod intake;
 mod linger;
+mod outbound;
 mod outcome;
 mod recorder;
 mod report;
@@ -24,6 +28,7 @@ mod settings;
 mod spooler;
 
 pub use health::{IngestHealth, Readiness};
+pub use outbound::{Outbound, OutboundAnswer};
 pub use outcome::Outcome;
-pub use server::{Ingest, build};
-pub use settings::{IngestError, IngestParts, IngestSettings, IntakeSource, Respond};
+pub use server::{Ingest, KeyRing, build};
+pub use settings::{IngestError, IngestParts, IngestSettings, IntakeSource, Respond, SourceKeys};

@@ -7,6 +7,8 @@ pub enum Outcome {
     Accepted,
     /// Verified, and the spool has it.
     Spooled,
+    /// A request by which the provider tests the endpoint; answered, and no event.
+    Handshake,
     /// The signature is missing, wrong or too old.
     Rejected,
     /// There is no such source.
@@ -35,6 +37,7 @@ impl Outcome {
         match self {
             Self::Accepted => "accepted",
             Self::Spooled => "spooled",
+            Self::Handshake => "handshake",
             Self::Rejected => "rejected",
             Self::UnknownSource => "unknown_source",
             Self::WrongMethod => "wrong_method",

@@ -4,8 +4,7 @@ use crate::settings::IntakeSource;
 use http::HeaderMap;
 use oncefold_core::limits::{CONTENT_TYPE_BYTES_MAX, STORED_HEADERS_BYTES_MAX, STORED_QUERY_BYTES_MAX};
 use oncefold_core::locator::Locator;
-use oncefold_core::model::{RankRule, Source, StateRule};
-use oncefold_core::version::VersionRule;
+use oncefold_core::model::Source;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::collections::HashSet;
 
@@ -40,7 +39,7 @@ impl Recorder {
             match place {
                 Locator::Header(name) => drop(needed_headers.insert(name.clone())),
                 Locator::Query(name) => drop(needed_parameters.insert(name.clone())),
-                Locator::Pointer(_) | Locator::Const(_) => {}
+                Locator::Pointer(_) | Locator::Const(_) | Locator::First(_) | Locator::Optional(_) => {}
             }
         }
         let secret_parameters = source.redact_query.iter().cloned().collect();
@@ -119,30 +118,17 @@ fn cut(text: &str) -> String {
 
 /// Whether the body has to be parsed to tell an event's id and type.
 pub(crate) fn identity_reads_body(source: &Source) -> bool {
-    identity_places(source).any(|place| !place.is_outside_body())
+    identity_places(source).into_iter().any(Locator::is_in_body)
 }
 
-fn identity_places(source: &Source) -> impl Iterator<Item = &Locator> {
-    source.id.places().iter().chain([&source.event_type])
+fn identity_places(source: &Source) -> Vec<&Locator> {
+    [source.id.places(), source.event_type.leaves()].concat()
 }
 
 /// Every place that the source's rules read.
 fn places(source: &Source) -> Vec<&Locator> {
-    let mut places: Vec<_> = identity_places(source).collect();
-    for projection in &source.projections {
-        places.extend(&projection.key);
-        places.extend(projection.version.iter().chain(&projection.delete_version).filter_map(|rule| match rule {
-            VersionRule::At { at, .. } | VersionRule::Ksuid(at) => Some(at),
-            VersionRule::ReceivedAt => None,
-        }));
-        if let RankRule::Value { at, .. } = &projection.rank {
-            places.push(at);
-        }
-        if let StateRule::Fields(fields) = &projection.state {
-            places.extend(fields.iter().map(|field| &field.at));
-        }
-    }
-    places
+    let projections = source.projections.iter().flat_map(|projection| projection.places());
+    identity_places(source).into_iter().chain(projections).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 use super::*;
-use crate::settings::Respond;
+use crate::settings::{Respond, SourceKeys};
 use http::{HeaderName, HeaderValue, Method};
 use oncefold_core::SourceName;
-use oncefold_core::model::IdRule;
+use oncefold_core::model::{BodyFormat, IdRule};
 use oncefold_signature::Scheme;
 
 fn recorder(redact_headers: &[&str], redact_query: &[&str]) -> Recorder {
@@ -12,10 +12,17 @@ fn recorder(redact_headers: &[&str], redact_query: &[&str]) -> Recorder {
             name: SourceName::parse("shop").unwrap(),
             id: IdRule::Parts(vec![Locator::parse("header:X-Id").unwrap(), Locator::parse("query:part").unwrap()]),
             event_type: Locator::parse("/type").unwrap(),
+            format: BodyFormat::Json,
             projections: vec![],
         },
-        verifier: Scheme::None.prepare(&[]).unwrap(),
-        scheme_name: "none".to_owned(),
+        keys: SourceKeys {
+            verifier: Scheme::None.prepare(&[]).unwrap(),
+            scheme_name: "none".to_owned(),
+            secrets: vec![],
+            handshake: None,
+        },
+        split: None,
+        takes_gzip: false,
         methods: vec![Method::POST],
         respond: Respond::default(),
         public_url: None,

@@ -63,7 +63,7 @@ pub(crate) fn refused(source: &str, budget: &LineBudget, refusal: &Refusal, trac
     let detail = detail(refusal);
     let name = name.map(excerpt);
     let name = name.as_deref();
-    if matches!(refusal, Refusal::Unavailable(..) | Refusal::CutOff) {
+    if matches!(refusal, Refusal::Unavailable(..) | Refusal::NoCertificate(_) | Refusal::CutOff) {
         error!(target: "oncefold::ingest", source, outcome, reason, detail, trace, "delivery not kept");
     } else {
         warn!(target: "oncefold::ingest", source, outcome, reason, detail, name, trace, "delivery not accepted");

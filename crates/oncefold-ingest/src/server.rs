@@ -1,11 +1,12 @@
 //! The role itself: `build` binds, `run_until_stopped` serves.
 
 use crate::body::BodyLimits;
+use crate::certificates::Certificates;
 use crate::connection::{self, Shared};
 use crate::health::IngestHealth;
 use crate::intake::{Intake, SourceState, routes};
 use crate::report::LineBudget;
-use crate::settings::{IngestError, IngestParts, IntakeSource};
+use crate::settings::{IngestError, IngestParts, IntakeSource, SourceKeys};
 use crate::spooler::{SpoolWriter, spooler};
 use std::collections::HashMap;
 use std::future::pending;
@@ -67,6 +68,8 @@ pub(crate) fn intake_of(parts: IngestParts) -> Result<(Intake, Option<SpoolWrite
         clock: parts.clock,
         entropy: parts.entropy,
         metrics: parts.metrics,
+        certificates: Certificates::by(parts.outbound.clone(), parts.roots),
+        outbound: parts.outbound,
         body_limits,
         tasks: TaskTracker::new(),
         abandon: CancellationToken::new(),
@@ -97,6 +100,11 @@ impl Ingest {
     /// Where it listens: the port that was given out where port 0 was asked for.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
+    }
+
+    /// Exchanges the keys of sources, also while the role runs.
+    pub fn key_ring(&self) -> KeyRing {
+        KeyRing(Arc::clone(&self.intake))
     }
 
     /// Answers for `/readyz`, also while the role runs.
@@ -151,6 +159,21 @@ impl Ingest {
         };
         self.intake.settle_lines();
         result
+    }
+}
+
+/// Exchanges the keys of sources while the role runs. Cheap to clone.
+#[derive(Clone)]
+pub struct KeyRing(Arc<Intake>);
+
+impl KeyRing {
+    /// From now on deliveries of this source are judged by these keys; those in hand by the keys they began with.
+    /// Whether there is such a source.
+    pub fn exchange(&self, source: &str, keys: SourceKeys) -> bool {
+        self.0.sources.get(source).is_some_and(|state| {
+            state.exchange(keys);
+            true
+        })
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the intake role is made of.
 
+use crate::outbound::Outbound;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use oncefold_core::queue::Publisher;
 use oncefold_core::store::SpoolStore;
 use oncefold_core::{Clock, Entropy, Source};
-use oncefold_signature::Verifier;
+use oncefold_signature::{Handshake, Secret, TrustRoots, Verifier};
 use oncefold_telemetry::Metrics;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +18,14 @@ use thiserror::Error;
 pub struct IntakeSource {
     /// Its name and rules.
     pub model: Source,
-    /// Verifies its deliveries.
-    pub verifier: Verifier,
-    /// The scheme's name in the config, kept with each event.
-    pub scheme_name: String,
+    /// What verifies its deliveries; can be exchanged while the role runs.
+    pub keys: SourceKeys,
     /// The methods it takes.
     pub methods: Vec<Method>,
+    /// Where the array stands whose elements are events (tokens of a JSON Pointer); none where a delivery is one.
+    pub split: Option<Vec<String>>,
+    /// Whether bodies may come with `Content-Encoding: gzip`.
+    pub takes_gzip: bool,
     /// What an accepted delivery is answered with.
     pub respond: Respond,
     /// The public URL the provider was given, for schemes that sign it.
@@ -33,6 +36,19 @@ pub struct IntakeSource {
     pub redact_headers: Vec<String>,
     /// Query parameters whose values are not kept.
     pub redact_query: Vec<String>,
+}
+
+/// What verifies a source's deliveries, and answers its provider's handshakes.
+#[derive(Clone, Debug)]
+pub struct SourceKeys {
+    /// The scheme with its keys.
+    pub verifier: Verifier,
+    /// The scheme's name in the config, kept with each event.
+    pub scheme_name: String,
+    /// The secrets, in their order: a handshake may have to be answered with the one that matched.
+    pub secrets: Vec<Secret>,
+    /// How the provider tests the endpoint.
+    pub handshake: Option<Handshake>,
 }
 
 /// What an accepted delivery is answered with.
@@ -108,6 +124,10 @@ pub struct IngestParts {
     pub publisher: Arc<dyn Publisher>,
     /// Where they go when the publisher does not take them; none beside an embedded queue.
     pub spool: Option<Arc<dyn SpoolStore>>,
+    /// What asks providers for certificates and confirmations; without, sources that need some are refused.
+    pub outbound: Option<Arc<dyn Outbound>>,
+    /// What fetched certificates have to lead to.
+    pub roots: TrustRoots,
     /// The present moment.
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids.

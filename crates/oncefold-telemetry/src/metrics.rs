@@ -14,6 +14,9 @@ pub struct Metrics {
     pub ingest_deliveries: IntCounterVec,
     /// `oncefold_ingest_ack_seconds{source}`: request start to a 2xx.
     pub ingest_ack_seconds: HistogramVec,
+    /// `oncefold_ingest_secret_matches_total{source,secret}`: deliveries by the source's secret that fitted, counted from 0
+    /// as in the config: one that no longer grows can be removed.
+    pub ingest_secret_matches: IntCounterVec,
     /// `oncefold_publish_seconds`: publish to confirm (embedded: to commit).
     pub publish_seconds: Histogram,
     /// `oncefold_spool_depth`: deliveries waiting in the spool.
@@ -71,6 +74,12 @@ impl Metrics {
                 ("ingest_ack_seconds", "Request start to 2xx"),
                 ACK_BUCKETS_S,
                 &["source"],
+            )?,
+            ingest_secret_matches: counters(
+                r,
+                "ingest_secret_matches_total",
+                "Deliveries by the secret that fitted",
+                &["source", "secret"],
             )?,
             publish_seconds: histogram(r, ("publish_seconds", "Publish to confirm or commit"), ACK_BUCKETS_S)?,
             spool_depth: int_gauge(r, "spool_depth", "Deliveries waiting in the spool")?,

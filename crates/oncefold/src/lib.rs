@@ -9,10 +9,12 @@ pub mod clock;
 pub mod commands;
 pub mod demo;
 pub mod failure;
-pub mod ksuid;
+pub mod intake;
+mod ksuid;
 pub mod lifecycle;
 pub mod ops;
 pub mod output;
+pub mod reload;
 pub mod roles;
 pub mod settings;
 

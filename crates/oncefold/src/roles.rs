@@ -3,22 +3,26 @@
 use crate::backends::{Broker, Database};
 use crate::clock::{OsEntropy, SystemClock};
 use crate::failure::Failure;
+use crate::intake;
 use crate::lifecycle::Lifecycle;
 use crate::ops::{Ops, OpsListen, Part};
+use crate::reload::Reload;
+use crate::settings::Settings;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use oncefold_admin::{AdminParts, AdminSettings, AdminToken};
-use oncefold_config::{Config, SourceConfig};
+use oncefold_config::Config;
 use oncefold_core::queue::{Publisher, Queue, QueueAdmin};
 use oncefold_core::store::Store;
 use oncefold_core::{Clock, Entropy as _, SourceName};
-use oncefold_ingest::{IngestHealth, IngestParts, IngestSettings, IntakeSource, Readiness, Respond};
+use oncefold_ingest::{IngestHealth, IngestParts, IngestSettings, Readiness};
 use oncefold_signature::Scheme;
 use oncefold_telemetry::Metrics;
 use oncefold_worker::{WorkerParts, WorkerSettings};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +46,8 @@ pub struct Process {
     pub broker: Broker,
     /// Its metrics.
     pub metrics: Arc<Metrics>,
+    /// The file the config came from; none where it is built in.
+    file: Option<PathBuf>,
     lifecycle: Lifecycle,
     parts: Vec<Arc<dyn Part>>,
 }
@@ -51,11 +57,12 @@ impl Process {
     ///
     /// # Errors
     /// When they cannot be used as the config has them.
-    pub async fn open(config: Config) -> Result<Self, Failure> {
+    pub async fn open(settings: Settings) -> Result<Self, Failure> {
+        let Settings { config, file } = settings;
         let metrics = Arc::new(Metrics::register(env!("CARGO_PKG_VERSION")).context("metrics")?);
         let database = Database::open(&config).await?;
         let broker = Broker::start(&config, &database)?;
-        Ok(Self { config, database, broker, metrics, lifecycle: Lifecycle::default(), parts: vec![] })
+        Ok(Self { config, database, broker, metrics, file, lifecycle: Lifecycle::default(), parts: vec![] })
     }
 
     /// Adds intake; gives its address.
@@ -63,7 +70,7 @@ impl Process {
     /// # Errors
     /// When it cannot listen.
     pub async fn add_ingest(&mut self) -> Result<SocketAddr, Failure> {
-        let sources = self.config.sources.iter().map(intake_source).collect::<Result<Vec<_>, _>>()?;
+        let sources = self.config.sources.iter().map(intake::source).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<SourceName> = sources.iter().map(|s| s.model.name.clone()).collect();
         declare(self.broker.queue.as_ref(), &names).await?;
         for source in self.config.sources.iter().filter(|s| matches!(s.scheme, Scheme::None)) {
@@ -77,6 +84,8 @@ impl Process {
             sources,
             publisher: Arc::clone(&self.broker.queue) as Arc<dyn Publisher>,
             spool: self.database.spool(),
+            outbound: Some(Arc::new(intake::Providers::default())),
+            roots: intake::system_roots(&self.config),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(OsEntropy),
             metrics: Arc::clone(&self.metrics),
@@ -85,6 +94,8 @@ impl Process {
         let address = ingest.local_addr();
         self.parts.push(Arc::new(IngestPart(ingest.health())));
         let tokens = self.lifecycle.tokens();
+        let reload = Reload::of(self.file.clone(), &self.config, ingest.key_ring())?;
+        self.lifecycle.spawn("the reader of secrets", reload.run_until_stopped(tokens.soft.clone()));
         self.lifecycle.spawn("intake", ingest.run_until_stopped(tokens.soft, tokens.hard));
         Ok(address)
     }
@@ -228,28 +239,6 @@ async fn declare(queue: &dyn Queue, sources: &[SourceName]) -> Result<(), Failur
             Ok(())
         }
     }
-}
-
-fn intake_source(source: &SourceConfig) -> Result<IntakeSource, Failure> {
-    let wrong = |what: &str| Failure::config(format!("source `{}`: {what}", source.name()));
-    let methods = source.methods.iter().map(|m| m.parse()).collect::<Result<_, _>>();
-    let status = http::StatusCode::from_u16(source.respond.status).map_err(|_| wrong("respond.status"))?;
-    let content_type = source.respond.content_type.parse().map_err(|_| wrong("respond.content_type"))?;
-    Ok(IntakeSource {
-        model: source.model.clone(),
-        verifier: source.verifier.clone(),
-        scheme_name: source.scheme.name().to_owned(),
-        methods: methods.map_err(|_| wrong("methods"))?,
-        respond: Respond {
-            status,
-            body: source.respond.body.clone().into(),
-            content_type: (!source.respond.content_type.is_empty()).then_some(content_type),
-        },
-        public_url: source.public_url.clone(),
-        path_token: source.path_token,
-        redact_headers: source.redact.headers.clone(),
-        redact_query: source.redact.query.clone(),
-    })
 }
 
 fn admin_token(token: &oncefold_config::AdminToken) -> AdminToken {

@@ -3,10 +3,15 @@
 use crate::fakes::{Behaviour, Counting, Fake, NOW_S, StoppedClock, fake};
 use http::Method;
 use oncefold_core::locator::Locator;
-use oncefold_core::model::IdRule;
-use oncefold_core::{Source, SourceName};
-use oncefold_ingest::{Ingest, IngestError, IngestHealth, IngestParts, IngestSettings, IntakeSource, Respond, build};
-use oncefold_signature::{Request, Scheme, Secret, StandardWebhooks, TokenPlace, TokenScheme, UnixTime};
+use oncefold_core::model::{BodyFormat, IdRule};
+use oncefold_core::{Clock, Source, SourceName};
+use oncefold_ingest::{
+    Ingest, IngestError, IngestHealth, IngestParts, IngestSettings, IntakeSource, KeyRing, Outbound, Respond,
+    SourceKeys, build,
+};
+use oncefold_signature::{
+    Handshake, Request, Scheme, Secret, StandardWebhooks, TokenPlace, TokenScheme, TrustRoots, UnixTime,
+};
 use oncefold_telemetry::Metrics;
 use std::collections::HashMap;
 use std::io::Write;
@@ -37,16 +42,12 @@ pub fn source(name: &str, scheme: &Scheme, secret: &str) -> IntakeSource {
             name: SourceName::parse(name).unwrap(),
             id: IdRule::Parts(vec![Locator::parse("/id").unwrap()]),
             event_type: Locator::parse("/type").unwrap(),
+            format: BodyFormat::Json,
             projections: vec![],
         },
-        verifier: scheme.prepare(&secrets).unwrap(),
-        scheme_name: match scheme {
-            Scheme::None => "none",
-            Scheme::Basic => "basic",
-            Scheme::Token(_) => "token",
-            _ => "standard-webhooks",
-        }
-        .to_owned(),
+        keys: keys(scheme, secrets, None),
+        split: None,
+        takes_gzip: false,
         methods: vec![Method::POST],
         respond: Respond::default(),
         public_url: None,
@@ -54,6 +55,12 @@ pub fn source(name: &str, scheme: &Scheme, secret: &str) -> IntakeSource {
         redact_headers: place.iter().filter(|p| matches!(p, TokenPlace::Header(_))).flat_map(named).collect(),
         redact_query: place.iter().filter(|p| matches!(p, TokenPlace::Query(_))).flat_map(named).collect(),
     }
+}
+
+/// The keys of a scheme.
+pub fn keys(scheme: &Scheme, secrets: Vec<Secret>, handshake: Option<Handshake>) -> SourceKeys {
+    let verifier = scheme.prepare(&secrets).unwrap();
+    SourceKeys { verifier, scheme_name: scheme.name().to_owned(), secrets, handshake }
 }
 
 pub fn svix() -> Scheme {
@@ -101,6 +108,7 @@ pub struct Intake {
     pub spool: Arc<Fake>,
     pub metrics: Arc<Metrics>,
     pub health: IngestHealth,
+    pub key_ring: KeyRing,
     pub soft: CancellationToken,
     pub hard: CancellationToken,
     pub running: JoinHandle<Result<(), IngestError>>,
@@ -111,6 +119,9 @@ pub struct Setup {
     pub sources: Vec<IntakeSource>,
     pub queue: Behaviour,
     pub spool: Option<Behaviour>,
+    pub outbound: Option<Arc<dyn Outbound>>,
+    pub roots: TrustRoots,
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Setup {
@@ -118,7 +129,15 @@ impl Setup {
     pub fn of(sources: Vec<IntakeSource>) -> Self {
         capture_logs();
         let settings = IngestSettings::listening_on(SocketAddr::from(([127, 0, 0, 1], 0)));
-        Self { settings, sources, queue: Behaviour::Take, spool: Some(Behaviour::Take) }
+        Self {
+            settings,
+            sources,
+            queue: Behaviour::Take,
+            spool: Some(Behaviour::Take),
+            outbound: None,
+            roots: TrustRoots::of([]),
+            clock: Arc::new(StoppedClock),
+        }
     }
 
     pub async fn build(self) -> Result<Ingest, IngestError> {
@@ -137,7 +156,9 @@ impl Setup {
             sources: self.sources,
             publisher: queue,
             spool: spool.map(|spool| spool as _),
-            clock: Arc::new(StoppedClock),
+            outbound: self.outbound,
+            roots: self.roots,
+            clock: self.clock,
             entropy: Arc::new(Counting::default()),
             metrics,
         })
@@ -151,9 +172,9 @@ impl Setup {
         let metrics = Arc::new(Metrics::register("0").unwrap());
         let ingest = self.build_with(queue.clone(), given, metrics.clone()).await.unwrap();
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
-        let (address, health) = (ingest.local_addr(), ingest.health());
+        let (address, health, key_ring) = (ingest.local_addr(), ingest.health(), ingest.key_ring());
         let running = tokio::spawn(ingest.run_until_stopped(soft.clone(), hard.clone()));
-        Intake { address, queue, spool, metrics, health, soft, hard, running }
+        Intake { address, queue, spool, metrics, health, key_ring, soft, hard, running }
     }
 }
 

@@ -4,7 +4,9 @@ mod contract;
 mod durability;
 #[allow(dead_code, reason = "shared with the unit tests; each side uses a part")]
 mod fakes;
+mod handshakes;
 mod harness;
 mod hostile;
 mod logs;
+mod providers;
 mod stopping;

@@ -45,7 +45,7 @@ async fn open(role: &str, config: Option<&Path>) -> Result<Process, Failure> {
              with sqlite + embedded run `oncefold serve`, which has all roles"
         )));
     }
-    Process::open(settings.config).await
+    Process::open(settings).await
 }
 
 /// Intake must start while the database is away: it then has the broker. A schema that is there must fit.

@@ -9,7 +9,7 @@ use crate::{ksuid, output, settings};
 use anyhow::Context as _;
 use oncefold_config::{Config, SourceConfig};
 use oncefold_core::locator::Locator;
-use oncefold_core::model::IdRule;
+use oncefold_core::model::{BodyFormat, IdRule};
 use oncefold_core::{Clock as _, Timestamp};
 use oncefold_signature::{Request, Scheme, UnixTime};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -80,14 +80,44 @@ fn event(source: &SourceConfig, args: &Send, mut document: Value) -> Result<Outg
     let mut outgoing = Outgoing { id: id.clone(), ..Outgoing::default() };
     place(&source.model.event_type, &args.event_type, true, &mut document, &mut outgoing)
         .map_err(|e| Failure::config(format!("--type: {e}")))?;
-    if let IdRule::Parts(places) | IdRule::FirstOf(places) = &source.model.id
-        && let Some(first) = places.first()
-    {
+    if let Some(at) = id_place(source) {
         let asked = args.id.is_some();
-        place(first, &id, asked, &mut document, &mut outgoing).map_err(|e| Failure::config(format!("--id: {e}")))?;
+        place(at, &id, asked, &mut document, &mut outgoing).map_err(|e| Failure::config(format!("--id: {e}")))?;
     }
-    outgoing.body = document.to_string().into_bytes();
+    let (body, content_type) = written(source, document);
+    outgoing.body = body.into_bytes();
+    outgoing.headers.push(("content-type".to_owned(), content_type.to_owned()));
     Ok(outgoing)
+}
+
+/// The part of the id that tells events apart: the last that is no other part of them.
+fn id_place(source: &SourceConfig) -> Option<&Locator> {
+    let parts = match &source.model.id {
+        IdRule::Parts(parts) => parts,
+        IdRule::FirstOf(lists) => lists.first()?,
+        IdRule::Derive { .. } | IdRule::BodyDigest => return None,
+    };
+    let types = source.model.event_type.leaves();
+    let mut own = parts.iter().filter(|part| !part.is_optional()).filter_map(|part| part.leaves().first().copied());
+    own.rfind(|place| !types.contains(place))
+}
+
+/// The body as the source's provider writes it, and its type.
+fn written(source: &SourceConfig, document: Value) -> (String, &'static str) {
+    if source.model.format == BodyFormat::Json {
+        let body = match &source.split {
+            None => document,
+            Some(tokens) => tokens.iter().rev().fold(json!([document]), |inner, token| json!({token.as_str(): inner})),
+        };
+        return (body.to_string(), "application/json");
+    }
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in document.as_object().into_iter().flatten() {
+        for value in value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice) {
+            form.append_pair(name, value.as_str().unwrap_or(&value.to_string()));
+        }
+    }
+    (form.finish(), "application/x-www-form-urlencoded")
 }
 
 /// Puts a text at a place; what stands there stays unless it is to be replaced.
@@ -104,7 +134,12 @@ fn place(
             let encode = |t: &str| utf8_percent_encode(t, NON_ALPHANUMERIC).to_string();
             outgoing.query.push(format!("{}={}", encode(name), encode(text)));
         }
-        Locator::Const(_) => {}
+        Locator::Const(_) | Locator::Optional(_) => {}
+        Locator::First(places) => {
+            if let Some(first) = places.first() {
+                self::place(first, text, replace, document, outgoing)?;
+            }
+        }
         Locator::Pointer(tokens) => {
             let member = tokens.iter().try_fold(document, |at, token| step(at, token));
             let member =
@@ -177,7 +212,6 @@ fn send(client: &Client, source: &SourceConfig, url: &str, event: &Outgoing) -> 
             target = format!("{target}/{}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
         }
     }
-    headers.push(("content-type".to_owned(), "application/json".to_owned()));
     if !query.is_empty() {
         target = format!("{target}{}{}", if target.contains('?') { '&' } else { '?' }, query.join("&"));
     }

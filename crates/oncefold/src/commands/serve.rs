@@ -6,7 +6,7 @@ use crate::demo::{self, Traffic};
 use crate::failure::{Ended, Failure};
 use crate::output;
 use crate::roles::Process;
-use crate::settings;
+use crate::settings::{self, Settings};
 use anyhow::Context as _;
 use oncefold_config::{Config, StoreUrl};
 use oncefold_core::Clock as _;
@@ -28,7 +28,7 @@ pub async fn run(args: &Serve, config: Option<&Path>) -> Result<Ended, Failure> 
     let settings = settings::load(config)?;
     let built_in = settings.file.is_none();
     let _held = hold(&settings.config)?;
-    let mut process = Process::open(settings.config).await?;
+    let mut process = Process::open(settings).await?;
     let addresses = start(&mut process).await?;
     announce(&addresses);
     if built_in {
@@ -103,7 +103,7 @@ async fn demo(exit: bool) -> Result<Ended, Failure> {
     config.store = StoreUrl::Sqlite(scratch.path().join("demo.db"));
     config.ingest.listen = free_or_any(config.ingest.listen);
     config.admin.listen = free_or_any(config.admin.listen);
-    let mut process = Process::open(config).await?;
+    let mut process = Process::open(Settings { config, file: None }).await?;
     let addresses = start(&mut process).await?;
     let holds = show(&process, &addresses).await?;
     if exit {
