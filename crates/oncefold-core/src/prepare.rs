@@ -163,7 +163,16 @@ fn id_of_parts(places: &[Locator], document: &Document<'_>) -> Result<String, Fa
     if id.contains('\0') {
         return Err(Failure::of(Reason::BadId, "the event id holds a NUL"));
     }
+    if is_variant_name(&id) {
+        return Err(Failure::of(Reason::BadId, "the event id ends like the name of a variant (`~` and 64 hex digits)"));
+    }
     Ok(id)
+}
+
+/// Whether an id could be taken for what a variant of another event is kept under
+/// ([`crate::store::variant_event_id`]).
+fn is_variant_name(id: &str) -> bool {
+    id.rsplit_once('~').is_some_and(|(_, digest)| Digest::parse_hex(digest).is_some())
 }
 
 /// SHA-256 over each value's canonical JSON, its length before it, so that no two lists of values run together; and the

@@ -129,6 +129,8 @@ fn ids_are_bounded_texts() {
     assert_eq!(with_id(&"i".repeat(256)).unwrap().len(), 256);
     assert_eq!(with_id(&"i".repeat(257)).unwrap_err().reason, Reason::BadId);
     assert_eq!(with_id("a\0").unwrap_err().reason, Reason::BadId);
+    let variant = crate::store::variant_event_id("a", &Digest::of(b"another body"));
+    assert_eq!(with_id(&variant).unwrap_err().reason, Reason::BadId, "nobody takes a variant's name");
     assert_eq!(with_id("").unwrap_err().reason, Reason::MissingId);
 }
 

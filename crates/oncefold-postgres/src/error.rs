@@ -26,6 +26,11 @@ pub(crate) fn store_error(error: &sqlx::Error) -> StoreError {
     }
 }
 
+/// A server that only reads is of no use, whatever it answers.
+pub(crate) fn writable(read_only: bool) -> Result<(), StoreError> {
+    if read_only { Err(StoreError::Unavailable("the server is read-only".into())) } else { Ok(()) }
+}
+
 fn of_report(report: &(dyn DatabaseError + 'static)) -> StoreError {
     let code = report.code().unwrap_or_default();
     let said = || format!("{} (SQLSTATE {code})", report.message());

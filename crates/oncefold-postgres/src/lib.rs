@@ -82,9 +82,13 @@ impl PostgresStore {
 impl Probe for PostgresStore {
     async fn ping(&self) -> Result<(), StoreError> {
         // Touches the schema: a database that is there but not ours is of no use.
-        let probe = sqlx::query_scalar!("SELECT version FROM rules_version").fetch_optional(&self.pool);
+        let probe = sqlx::query_scalar!(
+            r#"SELECT current_setting('transaction_read_only') = 'on' AS "read_only!" FROM rules_version"#
+        )
+        .fetch_one(&self.pool);
         match tokio::time::timeout(PING_TIMEOUT, probe).await {
-            Ok(answer) => answer.map(|_| ()).map_err(|e| match store_error(&e) {
+            Ok(Ok(read_only)) => error::writable(read_only),
+            Ok(Err(e)) => Err(match store_error(&e) {
                 unavailable @ StoreError::Unavailable(_) => unavailable,
                 other => StoreError::Unavailable(other.to_string()),
             }),

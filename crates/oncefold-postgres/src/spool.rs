@@ -2,7 +2,7 @@
 
 use crate::PostgresStore;
 use crate::convert::{count, digest, source};
-use crate::error::store_error;
+use crate::error::{store_error, writable};
 use async_trait::async_trait;
 use oncefold_core::message::{FactsJson, Message};
 use oncefold_core::store::{ClaimSpooled, SpoolStore, Spooled, StoreError};
@@ -85,10 +85,12 @@ impl SpoolStore for PostgresStore {
     }
 
     async fn spool_depth(&self) -> Result<u64, StoreError> {
-        sqlx::query_scalar!(r#"SELECT count(*) AS "depth!" FROM spool"#)
-            .fetch_one(&self.pool)
-            .await
-            .map(count)
-            .map_err(|e| store_error(&e))
+        let spool = sqlx::query!(
+            r#"SELECT count(*) AS "depth!", current_setting('transaction_read_only') = 'on' AS "read_only!" FROM spool"#
+        )
+        .fetch_one(&self.pool)
+        .await
+        .map_err(|e| store_error(&e))?;
+        writable(spool.read_only).map(|()| count(spool.depth))
     }
 }

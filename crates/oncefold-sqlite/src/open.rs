@@ -6,6 +6,8 @@ use oncefold_core::store::StoreError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 use std::str::FromStr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ impl SqliteBackend {
             .pragma("cache_size", CACHE_KIB)
             .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
             .pragma("journal_size_limit", LOG_BYTES_KEPT);
+        make_private(writing.get_filename());
         let conn = writing.connect().await.map_err(store_error)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
@@ -55,6 +58,12 @@ impl SqliteBackend {
             let _ = conn.close().await;
         }
     }
+}
+
+/// Makes a missing file, readable by its owner alone: it holds bodies. Its journals get the same mode. Whatever is wrong
+/// with the place is told by SQLite when it opens the file.
+fn make_private(path: &Path) {
+    let _ = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
 }
 
 fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {

@@ -27,7 +27,7 @@ impl Publisher for SqliteBackend {
     }
 
     fn is_available(&self) -> bool {
-        self.writer.is_running()
+        self.writer.is_working()
     }
 }
 

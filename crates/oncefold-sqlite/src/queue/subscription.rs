@@ -92,13 +92,14 @@ impl SqliteSubscription {
     }
 
     /// Takes rows until `max` messages are there to be given, as far as the prefetch allows. What was taken is held
-    /// without an await in between, so that cancelling loses nothing.
-    async fn take(&mut self, max: usize) -> Result<(), StoreError> {
+    /// without an await in between, so that cancelling loses nothing. Tells whether rows were given up instead: then
+    /// there may be more behind them.
+    async fn take(&mut self, max: usize) -> Result<bool, StoreError> {
         let line = self.line.clone();
         let room = usize::from(self.prefetch.messages.max(1)).saturating_sub(self.unsettled.len());
         let limit = room.min(max.saturating_sub(self.taken.len()));
         if limit == 0 || !self.has_room() {
-            return Ok(());
+            return Ok(false);
         }
         let taking = line.taking.lock().await;
         let rows = self.read(limit).await?;
@@ -114,10 +115,11 @@ impl SqliteSubscription {
             }
         }
         drop(taking);
-        if !given_up.is_empty() {
+        let gave_up = !given_up.is_empty();
+        if gave_up {
             self.give_up(given_up);
         }
-        Ok(())
+        Ok(gave_up)
     }
 
     fn has_room(&self) -> bool {
@@ -197,11 +199,13 @@ impl Subscription for SqliteSubscription {
         let max = max.max(1);
         loop {
             self.arrivals.mark_unchanged();
-            self.take(max).await.map_err(queue_error)?;
+            let gave_up = self.take(max).await.map_err(queue_error)?;
             if !self.taken.is_empty() {
                 break;
             }
-            let _ = timeout(POLL, self.arrivals.changed()).await;
+            if !gave_up {
+                let _ = timeout(POLL, self.arrivals.changed()).await;
+            }
         }
         let deadline = Instant::now() + linger;
         while self.taken.len() < max && self.has_room() {

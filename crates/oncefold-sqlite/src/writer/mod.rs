@@ -18,6 +18,7 @@ use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Most operations that share a commit.
@@ -67,6 +68,8 @@ pub(crate) struct Writer {
     requests: mpsc::UnboundedSender<Request>,
     /// A permit for each byte of a message that may wait.
     room: Arc<Semaphore>,
+    /// Whether what was asked last could be written.
+    failing: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -75,7 +78,8 @@ impl Writer {
         let (sender, requests) = mpsc::unbounded_channel();
         let task = Task { requests, conn: Connection::over(conn, options), lines, light: Pending::default() };
         tokio::spawn(task.run_until_dropped());
-        Self { requests: sender, room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)) }
+        let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
+        Self { requests: sender, room, failing: Arc::default() }
     }
 
     /// Runs an operation in a transaction it may share; it may be run again from the start.
@@ -115,7 +119,17 @@ impl Writer {
             let _ = reply.send(outcome);
         };
         let _ = self.requests.send(Request::Call(weight, Box::new(Call::of(params, work, after))));
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        self.noted(answer.await.unwrap_or_else(|_| Err(closed())))
+    }
+
+    /// Remembers whether the file takes writes.
+    fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        match &answer {
+            Ok(_) => self.failing.store(false, Ordering::Relaxed),
+            Err(StoreError::Unavailable(_)) => self.failing.store(true, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        answer
     }
 
     /// Hands over an operation that nobody waits for; `after` hears of it, unless the writer has ended.
@@ -141,12 +155,13 @@ impl Writer {
         let room = room.map_err(|_| crowded())?;
         let (reply, answer) = oneshot::channel();
         let _ = self.requests.send(Request::Publish(Publish { message, reply, _room: room }));
-        answer.await.unwrap_or_else(|_| Err(closed()))
+        self.noted(answer.await.unwrap_or_else(|_| Err(closed())))
     }
 
-    /// Whether there is a writer to hand operations to.
-    pub(crate) fn is_running(&self) -> bool {
-        !self.requests.is_closed()
+    /// Whether there is a writer, and the file took what was last asked of it. Duties write every few seconds, so that
+    /// this mends without a delivery.
+    pub(crate) fn is_working(&self) -> bool {
+        !self.requests.is_closed() && !self.failing.load(Ordering::Relaxed)
     }
 
     /// Ends the writer after what was handed over before.
