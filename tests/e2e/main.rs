@@ -9,5 +9,6 @@ mod failures;
 mod first_look;
 mod flood;
 mod lifecycle;
+mod providers;
 mod replays;
 mod tidy;

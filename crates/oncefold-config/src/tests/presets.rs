@@ -19,7 +19,7 @@ fn source(preset: &str) -> SourceConfig {
 }
 
 /// A secret in the form that the preset's scheme takes.
-fn secret_of(preset: &str) -> &'static str {
+pub(super) fn secret_of(preset: &str) -> &'static str {
     match preset {
         "adyen" | "adyen-platform" | "discord" => "11e9c531075802432bb1ad390e7722c53621c8c8d263ade206e912161c7b480a",
         _ => SVIX_SECRET,

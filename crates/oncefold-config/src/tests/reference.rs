@@ -38,6 +38,29 @@ fn the_samples_load() {
     }
 }
 
+/// A page for every preset, and every config in them loads without a warning.
+#[test]
+fn the_pages_of_providers_load() {
+    let index = std::fs::read_to_string(docs().join("providers/README.md")).unwrap();
+    for preset in crate::presets() {
+        let file = format!("{}.md", preset.name);
+        assert!(index.contains(&format!("]({file})")), "{file} is not in the index");
+        let page =
+            std::fs::read_to_string(docs().join("providers").join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let configs: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(!configs.is_empty() && page.contains("## Traps"), "{file}");
+        for config in configs {
+            let secret = presets::secret_of(preset.name);
+            let variables = |name: &str| (!name.starts_with("ONCEFOLD_")).then(|| secret.to_owned());
+            let loaded = Config::parse(&file, config, &variables).unwrap_or_else(|e| panic!("{e}"));
+            // Where a provider gives no version, arrival is the last resort.
+            let others = loaded.warnings.iter().filter(|warning| !warning.message.starts_with("received_at"));
+            assert_eq!(others.count(), 0, "{file}: {:?}", loaded.warnings);
+            assert_eq!(loaded.config.sources[0].preset.as_deref(), Some(preset.name), "{file}");
+        }
+    }
+}
+
 /// A text in which every kind of table stands, with a hole for one more line of it.
 fn around(title: &str, line: &str) -> String {
     let source = "[sources.x]\nverify = { scheme = 'none' }\nid = '/id'\ntype = '/t'\n";
