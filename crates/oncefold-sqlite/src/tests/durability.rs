@@ -141,8 +141,10 @@ async fn a_full_disk_confirms_nothing_and_is_overcome() {
     let unapplied = item(&big("huge"), applies(vec![change("o1", 1).build()]));
     let failed = backend.apply(batch(at(1), vec![unapplied.clone()])).await;
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    assert!(!backend.is_available(), "intake is not ready while nothing can be written");
     std::fs::remove_file(&ballast).unwrap();
     backend.ping().await.unwrap();
+    assert!(backend.is_available());
     backend.publish(big("after")).await.unwrap();
     assert_eq!(backend.apply(batch(at(1), vec![unapplied])).await.unwrap()[0].settled, Settled::Applied);
     confirmed.insert("after".to_owned());
