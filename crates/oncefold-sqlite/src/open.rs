@@ -5,9 +5,9 @@ use crate::writer::Writer;
 use oncefold_core::store::StoreError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
-use std::str::FromStr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 

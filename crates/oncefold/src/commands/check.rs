@@ -45,9 +45,7 @@ async fn database_problem(config: &Config) -> Option<String> {
     };
     let problem = match database.pending_migrations().await {
         Ok(pending) if pending.is_empty() => None,
-        Ok(pending) => {
-            Some(format!("store: {}", pending.join("; ")))
-        }
+        Ok(pending) => Some(format!("store: {}", pending.join("; "))),
         Err(e) => Some(format!("store.url: {e}; check that it runs, and user, password and database name")),
     };
     database.close().await;
