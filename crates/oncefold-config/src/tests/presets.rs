@@ -39,6 +39,7 @@ fn presets_can_be_pasted_and_named() {
         // SNS is to be told whose topics it takes.
         assert_eq!(pasted.warnings.len(), usize::from(preset.name == "sns"), "{:?}", pasted.warnings);
         let pasted = &pasted.config.sources[0];
+        assert_ne!(pasted.model.id, IdRule::BodyDigest, "{}: a projection of the user's needs an id", preset.name);
         assert_eq!(pasted.name().as_str(), preset.name);
         let defaults = if pasted.model.projections.is_empty() { "" } else { "default_projections = true\n" };
         let secrets = if pasted.secrets.is_empty() { String::new() } else { format!("secrets = ['{secret}']\n") };
