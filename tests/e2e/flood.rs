@@ -161,7 +161,7 @@ fn survives(backend: Backend) {
         let once = log.iter().filter(|e| e["deliveries"].as_u64() < Some(2)).count();
         if log.len() == events.len() && open == 0 && once == 0 { Ok(log) } else { Err((log.len(), open, once)) }
     });
-    println!("{backend:?}: 2 x {EVENTS} deliveries acked in {acked:.1?}, settled in {:.1?}", started.elapsed());
+    eprintln!("{backend:?}: 2 x {EVENTS} deliveries acked in {acked:.1?}, settled in {:.1?}", started.elapsed());
 
     let ids: BTreeSet<&str> = log.iter().filter_map(|e| e["event_id"].as_str()).collect();
     assert!(events.iter().all(|e| ids.contains(e.id.as_str())), "every acked event is in the log");

@@ -1,0 +1,142 @@
+//! A PostgreSQL and a RabbitMQ of the bench's own, through `scripts/services`.
+
+use crate::clock;
+use anyhow::{Context as _, Result, bail};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const DIR: &str = "/var/tmp/oncefold-bench";
+const POSTGRES_PORT: u16 = 54439;
+const AMQP_PORT: u16 = 58729;
+/// `guest:guest`.
+const GUEST: &str = "Basic Z3Vlc3Q6Z3Vlc3Q=";
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The workspace's root directory.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// Both servers. Stopped at the end if they were started here.
+pub struct Services {
+    ours: bool,
+}
+
+impl Services {
+    /// Starts what does not run.
+    pub async fn start() -> Result<Self> {
+        let ours = run(&["status"]).is_err();
+        run(&["start"])?;
+        let services = Self { ours };
+        keep_commit_times().await?;
+        Ok(services)
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        if self.ours {
+            let _ = run(&["stop"]);
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<()> {
+    let out = Command::new(root().join("scripts/services"))
+        .args(args)
+        .env("ONCEFOLD_TEST_DIR", DIR)
+        .env("ONCEFOLD_TEST_POSTGRES_PORT", POSTGRES_PORT.to_string())
+        .env("ONCEFOLD_TEST_AMQP_PORT", AMQP_PORT.to_string())
+        .output()
+        .context("scripts/services")?;
+    if !out.status.success() {
+        bail!("scripts/services {}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(())
+}
+
+/// When a row was committed is known exactly only to a server that keeps it.
+async fn keep_commit_times() -> Result<()> {
+    let mut connection = connect(&server_url()).await?;
+    let kept: String = sqlx::query_scalar("SHOW track_commit_timestamp").fetch_one(&mut connection).await?;
+    if kept == "on" {
+        return Ok(());
+    }
+    sqlx::query("ALTER SYSTEM SET track_commit_timestamp = on").execute(&mut connection).await?;
+    connection.close().await?;
+    run(&["stop", "postgres"])?;
+    run(&["start", "postgres"])
+}
+
+fn server_url() -> String {
+    format!("postgres://oncefold@127.0.0.1:{POSTGRES_PORT}/postgres")
+}
+
+/// A connection that logs no slow statements.
+pub async fn connect(url: &str) -> Result<PgConnection> {
+    let options = sqlx::postgres::PgConnectOptions::from_str(url)?.disable_statement_logging();
+    options.connect().await.with_context(|| format!("cannot connect to {url}"))
+}
+
+/// What the servers are, for the report.
+pub async fn versions() -> Result<(String, String)> {
+    let mut connection = connect(&server_url()).await?;
+    let postgres: String = sqlx::query_scalar("SHOW server_version").fetch_one(&mut connection).await?;
+    let out = Command::new(format!("{DIR}/rabbitmqctl")).arg("version").output().context("rabbitmqctl")?;
+    Ok((postgres, String::from_utf8_lossy(&out.stdout).trim().to_owned()))
+}
+
+/// A database and a virtual host of one run; gone with it.
+pub struct Place {
+    name: String,
+}
+
+impl Place {
+    /// Creates both, empty.
+    pub async fn create() -> Result<Self> {
+        let name = format!(
+            "oncefold_test_{}_bench_{}_{}",
+            clock::now_us() / 1_000_000,
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let mut connection = connect(&server_url()).await?;
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut connection).await?;
+        let place = Self { name };
+        ureq::put(place.management()).header("authorization", GUEST).send_empty().context("cannot make a vhost")?;
+        Ok(place)
+    }
+
+    fn management(&self) -> String {
+        format!("http://127.0.0.1:{}/api/vhosts/{}", AMQP_PORT + 1, self.name)
+    }
+
+    /// The URL of its database.
+    pub fn store_url(&self) -> String {
+        format!("postgres://oncefold@127.0.0.1:{POSTGRES_PORT}/{}", self.name)
+    }
+
+    /// The URL of its virtual host.
+    pub fn queue_url(&self) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{AMQP_PORT}/{}", self.name)
+    }
+
+    /// Drops both.
+    pub async fn remove(self) -> Result<()> {
+        let mut connection = connect(&server_url()).await?;
+        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        sqlx::query(AssertSqlSafe(drop)).execute(&mut connection).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The database is swept by a later start where `remove` was not reached.
+        let _ = ureq::delete(self.management()).header("authorization", GUEST).call();
+    }
+}
