@@ -34,6 +34,10 @@ pub const TRIAL_STARTS_MAX: u32 = 3;
 /// How long a request under an `Idempotency-Key` may be in the making; without an answer after this, its process has
 /// died, and the key is taken over by the same request that comes again.
 pub const IDEMPOTENT_ANSWER_MAX: Duration = Duration::from_secs(60);
+/// Deliveries of one source that the rejected log keeps.
+pub const REJECTED_ROWS_MAX: u32 = 1_000;
+/// Longest body that the rejected log keeps, bytes.
+pub const REJECTED_BODY_BYTES_MAX: usize = 32 * 1024;
 /// Items of a page: the most, and where the caller says nothing.
 pub const PAGE_MAX: u32 = 500;
 /// Items of a page where the caller says nothing.

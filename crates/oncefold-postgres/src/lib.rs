@@ -10,6 +10,7 @@ mod duty;
 mod error;
 mod migrate;
 mod read;
+mod rejected;
 mod rules;
 mod schedule;
 mod spool;

@@ -13,6 +13,7 @@ mod error;
 mod open;
 mod queue;
 mod read;
+mod rejected;
 mod rows;
 mod rules;
 mod schedule;

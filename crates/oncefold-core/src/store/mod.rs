@@ -5,6 +5,7 @@ mod act;
 mod apply;
 mod duty;
 mod read;
+mod rejected;
 mod rules;
 mod schedule;
 mod spool;
@@ -17,6 +18,7 @@ pub use read::{
     AttemptRecord, ChangeRecord, DeadLetterGroup, EntityFilter, EntityRecord, EventFilter, EventRecord, HistoryRecord,
     ReadStore, SourceRecord, StoredBody,
 };
+pub use rejected::{RejectedDelivery, RejectedRecord, RejectedRequest, RejectedStore};
 pub use rules::{Rule, RuleConflict, RulesStore};
 pub use schedule::{BODY_MISSING, ClaimDue, ScheduleStore};
 pub use spool::{ClaimSpooled, SpoolStore, Spooled};
@@ -58,10 +60,10 @@ pub trait Probe: Send + Sync {
 
 /// Everything but the spool, which only a store beside a broker has.
 pub trait Store:
-    Probe + ApplyStore + ScheduleStore + TrialStore + DutyStore + ReadStore + ActStore + RulesStore
+    Probe + ApplyStore + ScheduleStore + TrialStore + DutyStore + ReadStore + ActStore + RulesStore + RejectedStore
 {
 }
 impl<T> Store for T where
-    T: Probe + ApplyStore + ScheduleStore + TrialStore + DutyStore + ReadStore + ActStore + RulesStore
+    T: Probe + ApplyStore + ScheduleStore + TrialStore + DutyStore + ReadStore + ActStore + RulesStore + RejectedStore
 {
 }

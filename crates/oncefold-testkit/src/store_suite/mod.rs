@@ -12,6 +12,7 @@ pub mod duty;
 pub mod fold;
 pub mod properties;
 pub mod read;
+pub mod rejected;
 pub mod rules;
 pub mod schedule;
 pub mod spool;
@@ -130,6 +131,11 @@ macro_rules! store_suite {
                 history_tells_every_change,
                 pages_of_history_neither_skip_nor_repeat,
             ]
+            rejected: [
+                rejected_deliveries_come_back_as_they_were,
+                pages_of_rejected_deliveries_neither_skip_nor_repeat,
+                the_rejected_log_is_bounded_for_each_source,
+            ]
             properties: [
                 any_order_ends_in_the_same_entities,
                 any_duplication_ends_in_the_same_entities,
@@ -207,6 +213,7 @@ mod tests {
             include_str!("fold.rs"),
             include_str!("properties.rs"),
             include_str!("read.rs"),
+            include_str!("rejected.rs"),
             include_str!("rules.rs"),
             include_str!("schedule.rs"),
             include_str!("spool.rs"),

@@ -4,12 +4,13 @@ mod apply;
 mod duties;
 mod people;
 mod read;
+mod rejected;
 
 use oncefold_core::change::Change;
 use oncefold_core::fold::Held;
 use oncefold_core::store::{
-    Answer, AttemptRecord, BODY_MISSING, ChangeRecord, EntityRecord, EventRecord, HistoryRecord, Probe, Rule,
-    StoreError,
+    Answer, AttemptRecord, BODY_MISSING, ChangeRecord, EntityRecord, EventRecord, HistoryRecord, Probe, RejectedRecord,
+    Rule, StoreError,
 };
 use oncefold_core::{Digest, EventStatus, EventUuid, FactsJson, Message, Reason, SourceName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -135,6 +136,7 @@ struct State {
     duties: HashMap<&'static str, (String, Timestamp)>,
     answers: HashMap<(String, String), KeptAnswer>,
     spool: BTreeMap<i64, (Message, Timestamp)>,
+    rejected: Vec<RejectedRecord>,
     next_sequence: i64,
     audit: Vec<String>,
 }
