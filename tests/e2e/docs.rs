@@ -64,10 +64,30 @@ fn the_readmes_config_loads() {
     }
 }
 
+/// `scripts/test-compose` runs every command of docs/compose.md; the README shows none but these.
+#[test]
+fn the_readmes_compose_commands_are_those_that_are_run() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (readme, page) = (read("README.md"), read("docs/compose.md"));
+    let run: Vec<String> = blocks(&page, "bash").iter().flat_map(|b| b.lines()).map(str::to_owned).collect();
+    let shown: Vec<String> = blocks(&readme, "bash").iter().flat_map(|b| b.lines()).map(str::to_owned).collect();
+    assert!(shown.len() > 5);
+    for line in shown {
+        assert!(run.contains(&line), "not in docs/compose.md: {line}");
+    }
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
-    let documents =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/events.md", "docs/config.md", "docs/logging.md"];
+    let documents = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/events.md",
+        "docs/config.md",
+        "docs/logging.md",
+        "docs/compose.md",
+    ];
     for document in documents {
         let path = root().join(document);
         let text = std::fs::read_to_string(&path).unwrap();
