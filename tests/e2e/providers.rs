@@ -15,6 +15,7 @@ fn sources() -> String {
     format!(
         "[sources.batches]\npreset = \"svix\"\nsecrets = [\"{secret}\"]\nsplit = \"/events\"\nid = \"/eid\"\n\
          [[sources.batches.projections]]\non = [\"contact.*\"]\nentity = \"contact\"\nkey = \"/contact\"\nversion = [\"/at\"]\n\
+         [sources.swapped]\npreset = \"svix\"\nsecrets = [\"{OTHER}\"]\n\
          [sources.pay]\npreset = \"stripe\"\nsecrets = [\"{STRIPE_SECRET}\"]\ndefault_projections = true\n\
          [sources.sms]\nverify = {{ scheme = \"none\" }}\nformat = \"form\"\nid = [\"/sid\", \"/status\"]\ntype = \"const:sms\"\n\
          [[sources.sms.projections]]\non = [\"sms\"]\nentity = \"sms\"\nkey = \"/sid\"\nversion = [\"received_at\"]\n\
@@ -82,6 +83,21 @@ fn forms_and_pings(ingest: SocketAddr, api: &Api) {
     });
 }
 
+/// Why a delivery was refused is told to the operator, not to the sender.
+fn rejections(ingest: SocketAddr, api: &Api) {
+    let refused = Provider::of("swapped").send(ingest, "m1", b"{}").unwrap();
+    assert_eq!(refused.status, 401);
+    assert!(!refused.body.contains("batches"));
+    let item = wait::until("the rejection is logged", Duration::from_secs(20), || {
+        let item = api.get("/rejected?source=swapped")["items"][0].clone();
+        if item.is_null() { Err(()) } else { Ok(item) }
+    });
+    assert_eq!((&item["reason"], &item["method"]), (&json!("no_matching_signature"), &json!("POST")));
+    assert!(item["diagnosis"].to_string().contains("it verifies at source `batches`"), "{item}");
+    assert!(!item.to_string().contains("whsec_"), "{item}");
+    assert_eq!(api.get("/rejected?source=pay")["items"], json!([]));
+}
+
 #[test]
 fn what_providers_send_ends_in_state() {
     for backend in [Backend::Embedded, Backend::Fleet] {
@@ -91,6 +107,7 @@ fn what_providers_send_ends_in_state() {
         batches(ingest, &api);
         accounts(ingest, &api);
         forms_and_pings(ingest, &api);
+        rejections(ingest, &api);
     }
 }
 

@@ -15,6 +15,7 @@ mod server;
 
 mod v1;
 
+pub use api::Diagnose;
 pub use auth::{AdminToken, Role, hash_token};
 pub use server::{Admin, AdminError, AdminParts, AdminSettings, build};
 

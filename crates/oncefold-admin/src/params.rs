@@ -110,12 +110,17 @@ impl Taker {
         self.parsed(name, "true or false", |text| text.parse().ok())
     }
 
+    /// `source`.
+    pub fn source(&mut self) -> Result<Option<String>, Problem> {
+        self.parsed("source", "a source name, [a-z0-9_-]{1,64}", |text| {
+            SourceName::parse(text).ok().map(|name| name.as_str().to_owned())
+        })
+    }
+
     /// The filters that events and dead letters share: `source`, `type`, `since`, `until`, `limit`, `cursor`.
     pub fn common_event_filter(&mut self) -> Result<EventFilter, Problem> {
         Ok(EventFilter {
-            source: self.parsed("source", "a source name, [a-z0-9_-]{1,64}", |text| {
-                SourceName::parse(text).ok().map(|name| name.as_str().to_owned())
-            })?,
+            source: self.source()?,
             event_type: self.text("type", TYPE_BYTES_MAX)?,
             since: self.parsed("since", TIME, Timestamp::parse)?,
             until: self.parsed("until", TIME, Timestamp::parse)?,

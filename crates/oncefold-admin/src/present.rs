@@ -3,7 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use oncefold_core::store::{AttemptRecord, DeadLetterGroup, EntityRecord, EventRecord, HistoryRecord, SourceRecord};
+use oncefold_core::store::{
+    AttemptRecord, DeadLetterGroup, EntityRecord, EventRecord, HistoryRecord, RejectedRecord, SourceRecord,
+};
 use oncefold_core::{EventStatus, EventUuid, SourceName};
 use serde_json::{Map, Value, json};
 
@@ -120,6 +122,35 @@ pub fn unseen_source(name: &SourceName) -> Value {
 /// A page: its items, and the cursor of the next one if it may have items.
 pub fn page(items: Vec<Value>, next_cursor: Option<String>) -> Value {
     json!({"items": items, "next_cursor": next_cursor})
+}
+
+/// A rejected delivery, with what explains it.
+pub fn rejected(record: &RejectedRecord, diagnosis: &[String]) -> Value {
+    let delivery = &record.delivery;
+    let request = &delivery.request;
+    json!({
+        "source": delivery.source,
+        "at": delivery.at,
+        "reason": delivery.reason,
+        "detail": delivery.detail,
+        "diagnosis": diagnosis,
+        "method": request.method,
+        "query": request.query,
+        "headers": headers(&request.headers),
+        "body_bytes": request.body_bytes,
+        "trace_id": request.trace_id,
+    })
+}
+
+/// The cursor after a rejected delivery.
+pub fn rejected_cursor(sequence: i64) -> String {
+    format!("{sequence:016x}")
+}
+
+/// The rejected delivery a cursor stands after.
+pub fn parse_rejected_cursor(cursor: &str) -> Option<i64> {
+    let digits = cursor.len() == 16 && cursor.bytes().all(|b| b.is_ascii_hexdigit());
+    digits.then(|| i64::from_str_radix(cursor, 16).ok()).flatten()
 }
 
 /// The cursor after an event.

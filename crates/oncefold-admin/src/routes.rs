@@ -5,7 +5,7 @@ use crate::api::SharedApi;
 use crate::auth::{self, Access, Role};
 use crate::mutation::{self, BODY_BYTES_MAX};
 use crate::problem::Problem;
-use crate::v1::{dead_letters, entities, events, openapi, sources};
+use crate::v1::{dead_letters, entities, events, openapi, rejected, sources};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
@@ -50,6 +50,7 @@ pub fn all(api: &SharedApi) -> Routes {
         events::list, events::get, events::body,
         dead_letters::list, dead_letters::groups, dead_letters::get,
         entities::list, entities::get, entities::history,
+        rejected::list,
     );
     add!(routes.change: events::replay, dead_letters::replay, dead_letters::discard);
     routes

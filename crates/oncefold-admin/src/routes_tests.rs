@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// contract.md, "Admin API", as far as this version goes.
-const CONTRACT: [&str; 14] = [
+const CONTRACT: [&str; 15] = [
     "GET /api/v1/dead-letters",
     "GET /api/v1/dead-letters/groups",
     "GET /api/v1/dead-letters/{id}",
@@ -22,6 +22,7 @@ const CONTRACT: [&str; 14] = [
     "GET /api/v1/events/{id}",
     "GET /api/v1/events/{id}/body",
     "GET /api/v1/openapi.json",
+    "GET /api/v1/rejected",
     "GET /api/v1/sources",
     "POST /api/v1/dead-letters/{id}/discard",
     "POST /api/v1/dead-letters/{id}/replay",
@@ -198,7 +199,7 @@ async fn lists_take_exactly_the_documented_parameters() {
             assert_eq!(problem["parameter"], "staus", "{path}");
         }
     }
-    assert_eq!(checked, 10 + 7 + 5 + 2);
+    assert_eq!(checked, 10 + 7 + 5 + 2 + 3);
 }
 
 #[tokio::test]
@@ -218,7 +219,6 @@ async fn what_is_not_there_is_a_problem() {
         "/api/v1/effects",
         "/api/v1/audit",
         "/api/v1/reconciliations",
-        "/api/v1/rejected",
     ] {
         harness.get(path).await.problem(404, "not-found");
     }
@@ -277,6 +277,7 @@ async fn answers_have_the_documented_fields() {
     let harness = Harness::start();
     let applied = harness.applied("a", 0, vec![change("k", 1).build()]).await;
     let dead = harness.dead("shop", "d", Reason::MissingKey).await;
+    harness.rejected().await;
     let document = document(&harness).await;
     let item = |path: String| {
         let harness = &harness;
@@ -299,6 +300,7 @@ async fn answers_have_the_documented_fields() {
         ("DeadLetterGroup", item("/api/v1/dead-letters/groups".into()).await),
         ("Entity", item("/api/v1/entities".into()).await),
         ("HistoryItem", item("/api/v1/entities/order/k/history".into()).await),
+        ("Rejected", item("/api/v1/rejected".into()).await),
         ("Problem", get("/api/v1/nothing".into()).await),
     ] {
         let shown: BTreeSet<_> =

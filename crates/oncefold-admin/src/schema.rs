@@ -241,6 +241,42 @@ pub struct HistoryPage {
     pub next_cursor: Option<String>,
 }
 
+/// A delivery that did not verify. Nobody verified what stands in it.
+#[derive(Serialize, ToSchema)]
+pub struct Rejected {
+    /// The source it was sent to.
+    pub source: String,
+    /// When it came.
+    #[schema(format = DateTime)]
+    pub at: String,
+    /// The class of its rejection.
+    #[schema(example = "no_matching_signature")]
+    pub reason: String,
+    /// What was wrong.
+    pub detail: String,
+    /// What trying other readings of it found out, a line each.
+    pub diagnosis: Vec<String>,
+    /// The HTTP method.
+    pub method: String,
+    /// The query string, secrets left out.
+    pub query: String,
+    /// Its headers, secrets left out; a name that came more than once has a list.
+    pub headers: BTreeMap<String, Value>,
+    /// How long its body was.
+    pub body_bytes: usize,
+    /// Its name in the logs.
+    pub trace_id: String,
+}
+
+/// A page of rejected deliveries.
+#[derive(Serialize, ToSchema)]
+pub struct RejectedPage {
+    /// Newest first.
+    pub items: Vec<Rejected>,
+    /// Null on the last page.
+    pub next_cursor: Option<String>,
+}
+
 /// An answer that is not a success (RFC 9457). Some have members of their own: `parameter`, `event_status`.
 #[derive(Serialize, ToSchema)]
 pub struct Problem {

@@ -1,6 +1,6 @@
 //! Listening, serving, stopping.
 
-use crate::api::Api;
+use crate::api::{Api, Diagnose};
 use crate::auth::AdminToken;
 use crate::routes;
 use axum::Router;
@@ -46,6 +46,8 @@ pub struct AdminParts {
     pub configured_sources: Vec<SourceName>,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// What explains rejected deliveries, if anything does.
+    pub diagnose: Option<Arc<dyn Diagnose>>,
     /// Where queue depths come from, if anywhere.
     pub queue: Option<Arc<dyn QueueAdmin>>,
     /// Where "now" comes from.
@@ -96,6 +98,8 @@ pub async fn build(parts: AdminParts) -> Result<Admin, AdminError> {
     let mutations = TaskTracker::new();
     let api = Arc::new(Api {
         read: parts.store.clone(),
+        rejected: parts.store.clone(),
+        diagnose: parts.diagnose,
         act: parts.store,
         queue: parts.queue,
         clock: parts.clock,

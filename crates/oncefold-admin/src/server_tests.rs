@@ -21,6 +21,7 @@ fn parts_over(store: FakeStore, listen: &str, tokens: Vec<crate::AdminToken>) ->
         settings: AdminSettings { listen: listen.parse().unwrap(), tokens },
         configured_sources: vec![],
         store: Arc::new(store),
+        diagnose: None,
         queue: None,
         clock: Arc::new(StandingClock::at_start()),
         metrics: Arc::new(Metrics::register("0").unwrap()),

@@ -1,13 +1,13 @@
 //! The API over stores in memory, asked without a network.
 
-use crate::api::{Api, SharedApi};
+use crate::api::{Api, Diagnose, SharedApi};
 use crate::auth::{AdminToken, Role, hash_token};
 use crate::routes;
 use axum::body::{Body, Bytes, to_bytes};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use oncefold_core::store::{ApplyStore as _, Prune};
+use oncefold_core::store::{ApplyStore as _, Prune, RejectedDelivery, RejectedRequest, RejectedStore as _};
 use oncefold_core::store::{DutyStore as _, RulesStore as _};
 use oncefold_core::{Change, Clock, EventUuid, Facts, Reason, Timestamp};
 use oncefold_telemetry::Metrics;
@@ -89,6 +89,15 @@ impl Reply {
     }
 }
 
+/// Explains by saying the method.
+struct Echo;
+
+impl Diagnose for Echo {
+    fn diagnose(&self, delivery: &RejectedDelivery) -> Vec<String> {
+        vec![format!("it was a {}", delivery.request.method)]
+    }
+}
+
 /// The API and what is behind it.
 pub struct Harness {
     pub api: SharedApi,
@@ -103,6 +112,8 @@ impl Harness {
         let (store, queue, clock) = (FakeStore::default(), FakeQueue::default(), Arc::new(StandingClock::at_start()));
         let api = Arc::new(Api {
             read: Arc::new(store.clone()),
+            rejected: Arc::new(store.clone()),
+            diagnose: Some(Arc::new(Echo)),
             act: Arc::new(store.clone()),
             queue: Some(Arc::new(queue.clone())),
             clock: clock.clone(),
@@ -158,6 +169,19 @@ impl Harness {
     /// An event that is retrying.
     pub async fn retrying(&self, event_id: &str) -> EventUuid {
         self.apply(&message("shop", event_id, event_id.to_owned()).build(), retries(at(3_600))).await
+    }
+
+    /// A delivery that did not verify.
+    pub async fn rejected(&self) {
+        let delivery = RejectedDelivery {
+            source: builders::source("shop"),
+            at: START,
+            reason: "missing_header".to_owned(),
+            detail: "header svix-id is missing".to_owned(),
+            request: RejectedRequest { method: "PUT".to_owned(), ..RejectedRequest::default() },
+            body: None,
+        };
+        self.store.record_rejected(&[delivery]).await.unwrap();
     }
 
     /// Drops the bodies of settled events.

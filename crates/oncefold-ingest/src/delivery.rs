@@ -34,7 +34,12 @@ impl Delivery {
         match self.taken().await {
             Ok(Taken::Handshake(answer)) => self.tally.shake(&answer),
             Ok(Taken::Kept(events)) => self.tally.accept(&self.source, &events),
-            Err(refusal) => self.tally.refuse(&refusal),
+            Err(refusal) => {
+                if let Refusal::Rejected(rejection) = &refusal {
+                    self.log_rejection(rejection);
+                }
+                self.tally.refuse(&refusal)
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use crate::inflate::Encoding;
 use crate::outbound::Outbound;
 use crate::outcome::Outcome;
 use crate::recorder::{Recorder, identity_reads_body};
+use crate::rejections::RejectedLog;
 use crate::report::{self, LineBudget};
 use crate::settings::{IngestSettings, IntakeSource, SourceKeys};
 use crate::spooler::Spooler;
@@ -45,6 +46,7 @@ pub(crate) struct Intake {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) outbound: Option<Arc<dyn Outbound>>,
     pub(crate) certificates: Certificates,
+    pub(crate) rejected: Option<RejectedLog>,
     pub(crate) body_limits: BodyLimits,
     /// Connections and deliveries in hand.
     pub(crate) tasks: TaskTracker,
@@ -58,6 +60,8 @@ pub(crate) struct SourceState {
     pub(crate) recorder: Recorder,
     pub(crate) identity_reads_body: bool,
     lines: LineBudget,
+    /// The budget of the rejected log.
+    pub(crate) rejections: LineBudget,
     keys: RwLock<Arc<SourceKeys>>,
 }
 
@@ -66,7 +70,14 @@ impl SourceState {
         let recorder = Recorder::of(&settings);
         let identity_reads_body = identity_reads_body(&settings.model);
         let keys = RwLock::new(Arc::new(settings.keys.clone()));
-        Self { settings, recorder, identity_reads_body, lines: LineBudget::full(), keys }
+        Self {
+            settings,
+            recorder,
+            identity_reads_body,
+            lines: LineBudget::full(),
+            rejections: LineBudget::full(),
+            keys,
+        }
     }
 
     /// The keys of now: a delivery is judged by one set from its beginning to its end.

@@ -51,11 +51,12 @@ async fn a_request_whose_future_is_dropped_is_kept_counted_and_given_back() {
     let metrics = Arc::new(Metrics::register("0").unwrap());
     let mut settings = IngestSettings::listening_on(SocketAddr::from(([127, 0, 0, 1], 0)));
     settings.publish_timeout = Duration::from_secs(60);
-    let (intake, _) = intake_of(IngestParts {
+    let (intake, ..) = intake_of(IngestParts {
         settings,
         sources: vec![source()],
         publisher: Arc::<crate::fakes::Fake>::clone(&queue),
         spool: None,
+        rejected: None,
         outbound: None,
         roots: TrustRoots::of([]),
         clock: Arc::new(StoppedClock),

@@ -22,6 +22,7 @@ mod linger;
 mod outbound;
 mod outcome;
 mod recorder;
+mod rejections;
 mod report;
 mod server;
 mod settings;

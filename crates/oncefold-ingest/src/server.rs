@@ -5,6 +5,7 @@ use crate::certificates::Certificates;
 use crate::connection::{self, Shared};
 use crate::health::IngestHealth;
 use crate::intake::{Intake, SourceState, routes};
+use crate::rejections::{RejectedWriter, rejected_log};
 use crate::report::LineBudget;
 use crate::settings::{IngestError, IngestParts, IntakeSource, SourceKeys};
 use crate::spooler::{SpoolWriter, spooler};
@@ -33,6 +34,7 @@ pub struct Ingest {
     local_addr: SocketAddr,
     intake: Arc<Intake>,
     writer: Option<SpoolWriter>,
+    rejected: Option<RejectedWriter>,
     health: IngestHealth,
 }
 
@@ -43,17 +45,20 @@ pub struct Ingest {
 pub async fn build(parts: IngestParts) -> Result<Ingest, IngestError> {
     let address = parts.settings.listen;
     let health = IngestHealth::of(Arc::clone(&parts.publisher), parts.spool.clone());
-    let (intake, writer) = intake_of(parts)?;
+    let (intake, writer, rejected) = intake_of(parts)?;
     let failed = |cause| IngestError::Listen { address, cause };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let local_addr = listener.local_addr().map_err(failed)?;
-    Ok(Ingest { listener, local_addr, intake: Arc::new(intake), writer, health })
+    Ok(Ingest { listener, local_addr, intake: Arc::new(intake), writer, rejected, health })
 }
 
-/// What requests need, and the spool's writer, which has to run.
-pub(crate) fn intake_of(parts: IngestParts) -> Result<(Intake, Option<SpoolWriter>), IngestError> {
+/// What requests need, and the writers of the spool and of the rejected log, which have to run.
+pub(crate) fn intake_of(
+    parts: IngestParts,
+) -> Result<(Intake, Option<SpoolWriter>, Option<RejectedWriter>), IngestError> {
     let settings = parts.settings;
     let (spooler, writer) = parts.spool.map(|store| spooler(store, settings.spool_timeout)).unzip();
+    let (rejected, rejected_writer) = parts.rejected.map(rejected_log).unzip();
     let body_limits = BodyLimits {
         max_body: settings.max_body,
         timeout: settings.body_timeout,
@@ -68,13 +73,14 @@ pub(crate) fn intake_of(parts: IngestParts) -> Result<(Intake, Option<SpoolWrite
         clock: parts.clock,
         entropy: parts.entropy,
         metrics: parts.metrics,
+        rejected,
         certificates: Certificates::by(parts.outbound.clone(), parts.roots),
         outbound: parts.outbound,
         body_limits,
         tasks: TaskTracker::new(),
         abandon: CancellationToken::new(),
     };
-    Ok((intake, writer))
+    Ok((intake, writer, rejected_writer))
 }
 
 fn source_states(sources: Vec<IntakeSource>) -> Result<HashMap<String, Arc<SourceState>>, IngestError> {
@@ -132,6 +138,8 @@ impl Ingest {
 
     async fn serve(self, soft: CancellationToken) -> Result<(), IngestError> {
         let mut writer = self.writer.map(|writer| AbortOnDropHandle::new(tokio::spawn(writer.run())));
+        // Nothing depends on it: it ends with the role, whatever is still unwritten.
+        let _rejected = self.rejected.map(|writer| AbortOnDropHandle::new(tokio::spawn(writer.run())));
         let door = Door {
             listener: self.listener,
             slots: Arc::new(Semaphore::new(self.intake.settings.max_connections)),

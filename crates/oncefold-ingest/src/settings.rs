@@ -4,7 +4,7 @@ use crate::outbound::Outbound;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use oncefold_core::queue::Publisher;
-use oncefold_core::store::SpoolStore;
+use oncefold_core::store::{RejectedStore, SpoolStore};
 use oncefold_core::{Clock, Entropy, Source};
 use oncefold_signature::{Handshake, Secret, TrustRoots, Verifier};
 use oncefold_telemetry::Metrics;
@@ -124,6 +124,8 @@ pub struct IngestParts {
     pub publisher: Arc<dyn Publisher>,
     /// Where they go when the publisher does not take them; none beside an embedded queue.
     pub spool: Option<Arc<dyn SpoolStore>>,
+    /// Where rejected deliveries are kept for people to look at, if anywhere.
+    pub rejected: Option<Arc<dyn RejectedStore>>,
     /// What asks providers for certificates and confirmations; without, sources that need some are refused.
     pub outbound: Option<Arc<dyn Outbound>>,
     /// What fetched certificates have to lead to.

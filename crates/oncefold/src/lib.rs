@@ -8,6 +8,7 @@ pub mod client;
 pub mod clock;
 pub mod commands;
 pub mod demo;
+pub mod diagnosis;
 pub mod failure;
 pub mod intake;
 mod ksuid;

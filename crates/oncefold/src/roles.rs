@@ -2,6 +2,7 @@
 
 use crate::backends::{Broker, Database};
 use crate::clock::{OsEntropy, SystemClock};
+use crate::diagnosis::Diagnosis;
 use crate::failure::Failure;
 use crate::intake;
 use crate::lifecycle::Lifecycle;
@@ -84,6 +85,7 @@ impl Process {
             sources,
             publisher: Arc::clone(&self.broker.queue) as Arc<dyn Publisher>,
             spool: self.database.spool(),
+            rejected: Some(self.database.store()),
             outbound: Some(Arc::new(intake::Providers::default())),
             roots: intake::system_roots(&self.config),
             clock: Arc::new(SystemClock),
@@ -153,6 +155,7 @@ impl Process {
             settings,
             configured_sources: self.config.sources.iter().map(|s| s.name().clone()).collect(),
             store: self.database.store(),
+            diagnose: Some(Arc::new(Diagnosis::with(&self.config.sources))),
             queue: Some(Arc::clone(&self.broker.queue) as Arc<dyn QueueAdmin>),
             clock: Arc::new(SystemClock),
             metrics: Arc::clone(&self.metrics),

@@ -4,6 +4,7 @@ pub mod dead_letters;
 pub mod entities;
 pub mod events;
 pub mod openapi;
+pub mod rejected;
 pub mod sources;
 
 use crate::problem::Problem;

@@ -4,6 +4,7 @@ use crate::fakes::{Behaviour, Counting, Fake, NOW_S, StoppedClock, fake};
 use http::Method;
 use oncefold_core::locator::Locator;
 use oncefold_core::model::{BodyFormat, IdRule};
+use oncefold_core::store::RejectedStore;
 use oncefold_core::{Clock, Source, SourceName};
 use oncefold_ingest::{
     Ingest, IngestError, IngestHealth, IngestParts, IngestSettings, IntakeSource, KeyRing, Outbound, Respond,
@@ -119,6 +120,7 @@ pub struct Setup {
     pub sources: Vec<IntakeSource>,
     pub queue: Behaviour,
     pub spool: Option<Behaviour>,
+    pub rejected: Option<Arc<dyn RejectedStore>>,
     pub outbound: Option<Arc<dyn Outbound>>,
     pub roots: TrustRoots,
     pub clock: Arc<dyn Clock>,
@@ -134,6 +136,7 @@ impl Setup {
             sources,
             queue: Behaviour::Take,
             spool: Some(Behaviour::Take),
+            rejected: None,
             outbound: None,
             roots: TrustRoots::of([]),
             clock: Arc::new(StoppedClock),
@@ -156,6 +159,7 @@ impl Setup {
             sources: self.sources,
             publisher: queue,
             spool: spool.map(|spool| spool as _),
+            rejected: self.rejected,
             outbound: self.outbound,
             roots: self.roots,
             clock: self.clock,

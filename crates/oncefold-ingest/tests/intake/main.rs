@@ -9,4 +9,5 @@ mod harness;
 mod hostile;
 mod logs;
 mod providers;
+mod rejected;
 mod stopping;

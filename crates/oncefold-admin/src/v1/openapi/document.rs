@@ -33,6 +33,8 @@ const SCHEME: &str = "token";
         schema::EntityPage,
         schema::HistoryItem,
         schema::HistoryPage,
+        schema::Rejected,
+        schema::RejectedPage,
         schema::Problem,
     ))
 )]

@@ -1,0 +1,3 @@
+//! Deliveries that did not verify.
+
+pub mod list;
