@@ -116,10 +116,13 @@ impl Refusal {
         let (status, detail) = self.status_and_detail();
         let title = status.canonical_reason().unwrap_or_default();
         let problem = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
-        let mut response = Response::new(Body::from(problem.to_string()));
+        let bare = context.bare_401 && matches!(self, Self::Rejected(_));
+        let mut response = Response::new(if bare { Body::empty() } else { Body::from(problem.to_string()) });
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if !bare {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        }
         match self {
             Self::WrongMethod => {
                 headers.insert(ALLOW, allow(context));
@@ -152,6 +155,8 @@ pub(crate) struct AnswerContext<'a> {
     /// What handshakes use besides.
     pub(crate) handshake_method: Option<&'static str>,
     pub(crate) takes_gzip: bool,
+    /// Whether a refused signature is answered with nothing but its status.
+    pub(crate) bare_401: bool,
     pub(crate) basic: bool,
     pub(crate) retry_after: Duration,
     pub(crate) trace: &'a str,

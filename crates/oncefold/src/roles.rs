@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How long a starting intake tries to declare its queues before it goes on without (they are declared on connect).
 const DECLARE_WAIT: Duration = Duration::from_secs(5);
@@ -60,6 +61,8 @@ impl Process {
     /// When they cannot be used as the config has them.
     pub async fn open(settings: Settings) -> Result<Self, Failure> {
         let Settings { config, file } = settings;
+        // Its default would end a role that has no secrets to read again.
+        let _caught = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let metrics = Arc::new(Metrics::register(env!("CARGO_PKG_VERSION")).context("metrics")?);
         let database = Database::open(&config).await?;
         let broker = Broker::start(&config, &database)?;

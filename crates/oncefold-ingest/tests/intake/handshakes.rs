@@ -160,6 +160,10 @@ async fn pings_of_xero_and_discord_get_their_own_answers() {
     assert_eq!(ask("h-discord", br#"{"type":1}"#).await, (200, r#"{"type":1}"#.to_owned(), json));
     assert_eq!(ask("h-discord", br#"{"type":0}"#).await, (204, String::new(), None));
     assert_eq!(intake.queue.entered(), 0);
+    // Intent to receive, badly signed: the status and nothing else.
+    let refused = intake.ask(&post("/in/h-xero", "", br#"{"events":[]}"#)).await;
+    assert_eq!((refused.status, refused.body.as_slice()), (401, &b""[..]));
+    assert!(!refused.headers.contains_key("content-type"));
     assert_eq!(ask("h-xero", br#"{"events":[{}]}"#).await.0, 200);
     assert_eq!(intake.queue.taken().len(), 1);
 }
