@@ -9,6 +9,7 @@ mod failures;
 mod first_look;
 mod flood;
 mod lifecycle;
+mod presets;
 mod providers;
 mod replays;
 mod tidy;
