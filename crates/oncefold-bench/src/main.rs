@@ -43,6 +43,9 @@ struct Cli {
     /// Events that wait when a worker starts
     #[arg(long, global = true, value_name = "N")]
     backlog: Option<u64>,
+    /// Measure this binary instead of building the product
+    #[arg(long, global = true, value_name = "FILE")]
+    product: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +62,7 @@ enum What {
     Storm,
     /// What people use instead (R6)
     Peers,
-    /// All of them
+    /// All of them; with --quick all but the peers, which need packages from registries
     All,
     /// A ceiling program; the bench starts these itself
     #[command(subcommand, hide = true)]
@@ -71,7 +74,10 @@ impl Cli {
         let (pairs, warm, measured, backlog) =
             if self.quick { (1, 300, 1_000, 3_000) } else { (5, 2_000, 8_000, 60_000) };
         Ok(Plan {
-            product: deployment::build_product()?,
+            product: match &self.product {
+                Some(file) => file.canonicalize().with_context(|| format!("no {}", file.display()))?,
+                None => deployment::build_product()?,
+            },
             pairs: self.pairs.unwrap_or(pairs).max(1),
             warm: Duration::from_millis(warm),
             measured: Duration::from_millis(measured),
@@ -107,7 +113,7 @@ async fn bench(cli: &Cli) -> Result<()> {
     let _services = Services::start().await?;
     let (postgres, rabbitmq) = services::versions().await?;
     let mut machine = machine::describe(&postgres, &rabbitmq);
-    let measures = measure(&cli.what, &plan).await?;
+    let measures = measure(cli, &plan).await?;
     machine["load_after"] = machine::load().into();
     println!("{machine:#}\n\n{}", report::table(&measures));
     if let Some(file) = &cli.json {
@@ -117,8 +123,8 @@ async fn bench(cli: &Cli) -> Result<()> {
     Ok(())
 }
 
-async fn measure(what: &What, plan: &Plan) -> Result<Vec<Measure>> {
-    Ok(match what {
+async fn measure(cli: &Cli, plan: &Plan) -> Result<Vec<Measure>> {
+    Ok(match cli.what {
         What::Ingest => measures::ingest::run(plan).await?,
         What::Worker => measures::worker::run(plan).await?,
         What::E2e => measures::e2e::run(plan).await?,
@@ -131,6 +137,9 @@ async fn measure(what: &What, plan: &Plan) -> Result<Vec<Measure>> {
             all.extend(measures::e2e::run(plan).await?);
             all.extend(measures::embedded::run(plan).await?);
             all.extend(measures::storm::run(plan).await?);
+            if !cli.quick {
+                all.extend(measures::peers::run(plan).await?);
+            }
             all
         }
     })

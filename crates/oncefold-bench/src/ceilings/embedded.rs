@@ -1,6 +1,6 @@
-//! R7: one SQLite file as queue and store. One task writes: queue rows of all deliveries that wait share a commit, and
-//! so do the worker's rows of a batch with the deletion of its queue rows. Rows of a statement come as one JSON array,
-//! their bytes in one blob beside it.
+//! R7: one SQLite file as queue and store. One task writes: queue rows of all deliveries that wait share a commit; the
+//! worker's rows of a batch and the deletion of its queue rows have another, so that no ack waits for more than one of
+//! those. Rows of a statement come as one JSON array, their bytes in one blob beside it.
 
 use super::rows::{ENTITY, FACTS, Row, VERDICT, winners};
 use super::{accepted, mac, serve};
@@ -78,30 +78,40 @@ async fn take(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
 async fn write(mut file: SqliteConnection, mut jobs: mpsc::UnboundedReceiver<Job>, queued: Arc<Notify>) -> Result<()> {
     let mut waiting = Vec::with_capacity(GROUP);
     while jobs.recv_many(&mut waiting, GROUP).await > 0 {
-        let (mut bodies, mut replies) = (vec![], vec![]);
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut file).await?;
+        // Whom the last commit woke may be about to ask again: it joins.
+        tokio::task::yield_now().await;
+        while waiting.len() < GROUP
+            && let Ok(job) = jobs.try_recv()
+        {
+            waiting.push(job);
+        }
+        let (mut bodies, mut replies, mut batch) = (vec![], vec![], None);
         for job in waiting.drain(..) {
             match job {
                 Job::Queue { event_id, body, done } => {
                     bodies.push((event_id, body));
                     replies.push(done);
                 }
-                Job::Apply { rows, sequences, done } => {
-                    write_batch(&mut file, &rows, &sequences).await?;
-                    replies.push(done);
-                }
+                Job::Apply { rows, sequences, done } => batch = Some((rows, sequences, done)),
             }
         }
         if !bodies.is_empty() {
             write_queue(&mut file, &bodies).await?;
             queued.notify_one();
+            replies.into_iter().for_each(answer);
         }
-        sqlx::query("COMMIT").execute(&mut file).await?;
-        replies.into_iter().for_each(|done| {
-            let _ = done.send(true);
-        });
+        if let Some((rows, sequences, done)) = batch {
+            sqlx::query("BEGIN IMMEDIATE").execute(&mut file).await?;
+            write_batch(&mut file, &rows, &sequences).await?;
+            sqlx::query("COMMIT").execute(&mut file).await?;
+            answer(done);
+        }
     }
     bail!("nobody is left to write for")
+}
+
+fn answer(done: oneshot::Sender<bool>) {
+    let _ = done.send(true); // fails where nobody waits any more
 }
 
 /// Takes what is queued, batch after batch.
