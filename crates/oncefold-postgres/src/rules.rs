@@ -8,6 +8,7 @@ use oncefold_core::id::SourceName;
 use oncefold_core::store::{Rule, RuleConflict, RulesStore, StoreError};
 use oncefold_core::time::Timestamp;
 use sqlx::PgConnection;
+use std::collections::HashSet;
 
 /// Names the advisory lock on the rules' version; an arbitrary number that only we use.
 const RULES_LOCK: i64 = 0x6f6e_6365_666f_6c65;
@@ -27,8 +28,11 @@ pub(crate) async fn hold_version(connection: &mut PgConnection) -> Result<(), St
 #[async_trait]
 impl RulesStore for PostgresStore {
     async fn register(&self, sources: &[SourceName], rules: &[Rule], now: Timestamp) -> Result<i64, RuleConflict> {
+        if let Some(version) = self.known(sources, rules).await? {
+            return Ok(version);
+        }
         let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
-        // Registrations come one at a time, and none while a batch is being applied.
+        // Registrations that change something come one at a time, and none while a batch is being applied.
         sqlx::query!("SELECT pg_advisory_xact_lock($1)", RULES_LOCK)
             .fetch_one(&mut *transaction)
             .await
@@ -37,7 +41,7 @@ impl RulesStore for PostgresStore {
             .fetch_one(&mut *transaction)
             .await
             .map_err(|e| store_error(&e))?;
-        let raised = raised(&mut transaction, rules).await?;
+        let raised = compare(&mut transaction, rules).await? == Standing::Raised;
         write(&mut transaction, sources, rules, now).await.map_err(|e| store_error(&e))?;
         let version = if raised { version + 1 } else { version };
         if raised {
@@ -59,9 +63,40 @@ impl RulesStore for PostgresStore {
     }
 }
 
-/// Whether any epoch is higher than the stored one.
-async fn raised(connection: &mut PgConnection, rules: &[Rule]) -> Result<bool, RuleConflict> {
-    let mut raised = false;
+impl PostgresStore {
+    /// The rules' version where everything is registered already, as at most starts: then nothing has to be written, and
+    /// nobody waits for batches that are being applied.
+    async fn known(&self, sources: &[SourceName], rules: &[Rule]) -> Result<Option<i64>, RuleConflict> {
+        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        hold_version(&mut transaction).await?;
+        let names: Vec<&str> = sources.iter().map(SourceName::as_str).collect();
+        let found = sqlx::query!(
+            r#"SELECT version, (SELECT count(*) FROM sources WHERE name = ANY($1)) AS "sources!" FROM rules_version"#,
+            &names as &[&str],
+        )
+        .fetch_one(&mut *transaction)
+        .await
+        .map_err(|e| store_error(&e))?;
+        let distinct = names.iter().collect::<HashSet<_>>().len();
+        let all = usize::try_from(found.sources).is_ok_and(|known| known == distinct);
+        let standing = compare(&mut transaction, rules).await?;
+        Ok((all && standing == Standing::Known).then_some(found.version))
+    }
+}
+
+/// How rules compare with those that are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// All of them are stored as they are.
+    Known,
+    /// Some are not stored.
+    New,
+    /// Some have a higher epoch than the stored ones.
+    Raised,
+}
+
+async fn compare(connection: &mut PgConnection, rules: &[Rule]) -> Result<Standing, RuleConflict> {
+    let mut standing = Standing::Known;
     for rule in rules {
         let stored = sqlx::query!(
             "SELECT epoch, fingerprint FROM projections WHERE source = $1 AND projection = $2",
@@ -71,7 +106,10 @@ async fn raised(connection: &mut PgConnection, rules: &[Rule]) -> Result<bool, R
         .fetch_optional(&mut *connection)
         .await
         .map_err(|e| store_error(&e))?;
-        let Some(stored) = stored else { continue };
+        let Some(stored) = stored else {
+            standing = standing.max(Standing::New);
+            continue;
+        };
         let epoch = small(stored.epoch);
         if epoch > rule.epoch {
             return Err(RuleConflict::Behind {
@@ -88,9 +126,11 @@ async fn raised(connection: &mut PgConnection, rules: &[Rule]) -> Result<bool, R
                 next_epoch: epoch + 1,
             });
         }
-        raised |= epoch < rule.epoch;
+        if epoch < rule.epoch {
+            standing = Standing::Raised;
+        }
     }
-    Ok(raised)
+    Ok(standing)
 }
 
 async fn write(
