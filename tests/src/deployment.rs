@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Where the binary under test is: told by the test crate, which Cargo tells it.
+/// Where the binary under test is: beside the test binary, or where `ONCEFOLD_E2E_BINARY` says (a release build, say).
 pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("ONCEFOLD_E2E_BINARY") {
+        return PathBuf::from(path);
+    }
     let test = std::env::current_exe().expect("current exe");
     let name = "oncefold-under-test";
     test.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file()).expect("the binary under test is built")
