@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const DIRECTORY: &str = "/var/tmp/oncefold-test-suffering";
-const AMQP_PORT: &str = "58729";
+const AMQP_PORT: &str = "61729";
 
 struct OwnBroker {
     environment: HashMap<String, String>,
