@@ -3,7 +3,7 @@
 //! A backend gives an async function that opens a fresh queue, isolated from every other, and something that is dropped
 //! when the case ends:
 //!
-//! ```ignore
+//! ```text
 //! async fn open() -> (Arc<dyn Queue>, Guard) { … }
 //! oncefold_testkit::queue_suite!(open);
 //! ```

@@ -1,7 +1,7 @@
 //! The conformance suite of the store ports: what each sentence of `oncefold_core::store` means, checked. Both
 //! backends run every case against an empty store, each as a test of its own:
 //!
-//! ```ignore
+//! ```text
 //! oncefold_testkit::store_suite!(MyFactory::start().await);
 //! oncefold_testkit::spool_suite!(MyFactory::start().await);   // where there is a spool
 //! ```
