@@ -14,6 +14,8 @@ const STOP_MAX: Duration = Duration::from_secs(40);
 pub struct Running {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
+    /// Reads stderr to its end, which comes with the process's.
+    reader: Option<std::thread::JoinHandle<()>>,
     ended: Option<ExitStatus>,
 }
 
@@ -24,12 +26,12 @@ impl Running {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("spawn");
         let lines = Arc::new(Mutex::new(vec![]));
         let (sink, stderr) = (Arc::clone(&lines), child.stderr.take().expect("piped"));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                 sink.lock().unwrap().push(String::from_utf8_lossy(&line).into_owned());
             }
         });
-        Self { child, lines, ended: None }
+        Self { child, lines, reader: Some(reader), ended: None }
     }
 
     /// Everything it wrote to stderr so far.
@@ -74,6 +76,14 @@ impl Running {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.ended = self.child.wait().ok();
+        self.read_to_end();
+    }
+
+    /// What the process wrote last may still be on its way to us.
+    fn read_to_end(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
     }
 
     /// Asks it to stop; gives its exit code.
@@ -90,6 +100,7 @@ impl Running {
             None => Err(lines.lock().unwrap().iter().rev().take(20).cloned().collect::<Vec<_>>()),
         });
         self.ended = Some(status);
+        self.read_to_end();
         status.code()
     }
 
