@@ -117,10 +117,33 @@ pub enum Settlement {
 pub struct Received {
     /// For settling it.
     pub tag: Tag,
-    /// The message; or why it is none of ours (put there by somebody else, or damaged).
-    pub message: Result<Message, String>,
+    /// The message, or why it cannot be read.
+    pub message: Result<Message, Unreadable>,
     /// On `oncefold.dead`: how it came there.
     pub death: Option<Death>,
+}
+
+/// Why a message cannot be read. The text repeats nothing of it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unreadable {
+    /// None of ours: somebody else put it there, or it is damaged.
+    #[error("{0}")]
+    Foreign(String),
+    /// A newer version wrote it, and reads it: it must not be lost.
+    #[error("a newer version of Oncefold wrote it ({0}): upgrade this one")]
+    Newer(String),
+}
+
+impl From<String> for Unreadable {
+    fn from(why: String) -> Self {
+        Self::Foreign(why)
+    }
+}
+
+impl From<&str> for Unreadable {
+    fn from(why: &str) -> Self {
+        Self::Foreign(why.to_owned())
+    }
 }
 
 /// How a message came to `oncefold.dead`.

@@ -1,5 +1,6 @@
-//! The connection that consumes and looks after queues. It never publishes, so the broker never blocks it.
+//! The connection that consumes and looks after queues. Nothing is published on it, so the broker never blocks it.
 
+use crate::publishing::Publishing;
 use crate::subscription::RabbitSubscription;
 use crate::supervise::{Notice, Notices, Role};
 use crate::topology::{self, Topology, bounded, open_channel};
@@ -20,12 +21,14 @@ const MEND_PAUSE: Duration = Duration::from_secs(1);
 /// The consuming half of the queue.
 pub(crate) struct Consuming {
     topology: Arc<Topology>,
+    /// Publishes letters of single events of a group.
+    publishing: Arc<Publishing>,
     connection: RwLock<Result<Arc<Connection>, String>>,
 }
 
 impl Consuming {
-    pub(crate) fn over(topology: Arc<Topology>) -> Self {
-        Self { topology, connection: RwLock::new(Err("not connected yet".to_owned())) }
+    pub(crate) fn over(topology: Arc<Topology>, publishing: Arc<Publishing>) -> Self {
+        Self { topology, publishing, connection: RwLock::new(Err("not connected yet".to_owned())) }
     }
 
     fn connection(&self) -> Result<Arc<Connection>, QueueError> {
@@ -52,7 +55,8 @@ impl Consuming {
             self.topology.remember([source]);
         }
         topology::declare(&connection, [QueueName::Dead, queue.clone()]).await?;
-        RabbitSubscription::start(open_channel(&connection).await?, queue, prefetch).await
+        let channel = open_channel(&connection).await?;
+        RabbitSubscription::start(channel, queue, prefetch, self.publishing.clone()).await
     }
 
     pub(crate) async fn depths(&self, sources: &[SourceName]) -> Result<Vec<(QueueName, u64)>, QueueError> {

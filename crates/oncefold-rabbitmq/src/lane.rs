@@ -6,6 +6,7 @@
 //! has arrived is in hand, and returns are matched by message id. The order holds: the broker sends a return before its
 //! confirm, so whoever took the return was completed before the publish that it belongs to.
 
+use crate::grouping::{Entry, Grouping};
 use crate::health::Health;
 use crate::topology::Topology;
 use crate::wire::{self, Outgoing};
@@ -14,8 +15,8 @@ use futures_util::stream::FuturesUnordered;
 use lapin::options::BasicPublishOptions;
 use lapin::types::ShortString;
 use lapin::{BasicProperties, Channel, Confirmation};
-use oncefold_core::Message;
 use oncefold_core::queue::PublishError;
+use oncefold_core::{Message, SourceName};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::{mpsc, oneshot};
 
-/// Most unconfirmed publishes of a lane: what the client buffers while the broker takes nothing.
+/// Most unconfirmed events of a lane: what we and the client buffer while the broker takes nothing.
 const IN_FLIGHT_MAX: usize = 512;
-/// Most bytes of bodies among them; one message always fits.
+/// Most bytes of bodies among them; one event always fits.
 const IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
 /// Where probes go: no queue has that name, so the broker confirms and drops them.
 const PROBE_KEY: &str = "oncefold.probe";
@@ -34,23 +35,52 @@ const PROBE_KEY: &str = "oncefold.probe";
 /// What is to be published.
 pub(crate) enum Work {
     Event(Arc<Message>),
+    /// The dead letter of an event, for the dead queue.
+    Letter(Arc<Message>),
     /// Nothing: only to see whether it is confirmed.
     Probe,
 }
 
+/// Where the verdict of an event goes.
+pub(crate) type Verdict = oneshot::Sender<Result<(), PublishError>>;
+
 /// A publish, and where its verdict goes.
 pub(crate) struct Job {
     pub(crate) work: Work,
-    pub(crate) verdict: oneshot::Sender<Result<(), PublishError>>,
+    pub(crate) verdict: Verdict,
 }
 
-/// A publish that was started.
+/// A message that was started.
+struct Started {
+    /// Whose place it takes; none for letters and probes.
+    source: Option<SourceName>,
+    /// Of its events, or of the probe.
+    verdicts: Vec<Verdict>,
+    bytes: usize,
+}
+
 struct Done {
+    started: Started,
     /// Empty for a probe.
     message_id: ShortString,
-    bytes: usize,
-    verdict: oneshot::Sender<Result<(), PublishError>>,
     confirmation: lapin::Result<Confirmation>,
+}
+
+/// What became of a message.
+enum Fate {
+    Confirmed,
+    Refused(&'static str),
+    Lost,
+}
+
+impl Fate {
+    fn verdict(&self) -> Result<(), PublishError> {
+        match self {
+            Self::Confirmed => Ok(()),
+            Self::Refused(why) => Err(PublishError::Refused((*why).to_owned())),
+            Self::Lost => Err(lost()),
+        }
+    }
 }
 
 type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
@@ -61,21 +91,32 @@ pub(crate) struct Lane {
     frame_max: usize,
     health: Arc<Health>,
     topology: Arc<Topology>,
+    grouping: Grouping<Verdict>,
     pending: FuturesUnordered<Pending>,
+    /// Events and bytes of bodies among them.
+    pending_events: usize,
     pending_bytes: usize,
     /// Returned messages whose confirm has not come yet, by message id.
     returned: HashMap<ShortString, usize>,
 }
 
 impl Lane {
-    /// `channel` must be in confirm mode; `frame_max` is its connection's.
-    pub(crate) fn on(channel: Channel, frame_max: usize, health: Arc<Health>, topology: Arc<Topology>) -> Self {
+    /// `channel` must be in confirm mode; `frame_max` is its connection's; a message takes at most `group_max` events.
+    pub(crate) fn on(
+        channel: Channel,
+        frame_max: usize,
+        group_max: usize,
+        health: Arc<Health>,
+        topology: Arc<Topology>,
+    ) -> Self {
         Self {
             channel,
             frame_max,
             health,
             topology,
+            grouping: Grouping::of(group_max),
             pending: FuturesUnordered::new(),
+            pending_events: 0,
             pending_bytes: 0,
             returned: HashMap::new(),
         }
@@ -104,29 +145,60 @@ impl Lane {
     }
 
     fn has_room(&self) -> bool {
-        self.pending.len() < IN_FLIGHT_MAX && (self.pending_bytes < IN_FLIGHT_BYTES_MAX || self.pending.is_empty())
+        let events = self.pending_events + self.grouping.waiting();
+        let bytes = self.pending_bytes + self.grouping.waiting_bytes();
+        events < IN_FLIGHT_MAX && (bytes < IN_FLIGHT_BYTES_MAX || events == 0)
     }
 
     fn start(&mut self, job: Job) {
         if job.verdict.is_closed() {
             return; // nobody waits any more: it went elsewhere
         }
-        let outgoing = match job.work {
-            Work::Probe => None,
-            Work::Event(message) => match wire::encode(message, self.frame_max) {
-                Ok(outgoing) => Some(outgoing),
-                Err(refused) => {
-                    let _ = job.verdict.send(Err(refused)); // fails only where nobody waits
-                    return;
+        let (encoded, verdict) = match job.work {
+            Work::Event(message) => {
+                if let Some(entry) = self.grouping.admit(Entry { message, verdict: job.verdict }) {
+                    self.start_events(vec![entry]);
                 }
-            },
+                return;
+            }
+            Work::Letter(message) => (wire::encode_letter(message, self.frame_max).map(Some), job.verdict),
+            Work::Probe => (Ok(None), job.verdict),
         };
-        self.pending_bytes += outgoing.as_ref().map_or(0, |outgoing| outgoing.body.bytes().len());
-        // Its first poll, by this task, takes the delivery tag and queues the frames in one go.
-        self.pending.push(Box::pin(publish(self.channel.clone(), outgoing, job.verdict)));
+        match encoded {
+            Ok(outgoing) => self.send(outgoing, None, vec![verdict]),
+            Err(refused) => drop(verdict.send(Err(refused))), // fails only where nobody waits
+        }
     }
 
-    /// Gives verdicts to `first` and all that are complete with it.
+    /// Publishes these events of one source as one message, and what may go in its place where it cannot be written.
+    fn start_events(&mut self, mut entries: Vec<Entry<Verdict>>) {
+        while let Some(source) = entries.first().map(|entry| entry.message.source.clone()) {
+            let written = match entries.as_slice() {
+                [entry] => wire::encode(Arc::clone(&entry.message), self.frame_max).map(Some),
+                entries => Ok(wire::encode_group(entries.iter().map(|entry| &*entry.message))),
+            };
+            let verdicts = entries.into_iter().map(|entry| entry.verdict);
+            match written {
+                Ok(outgoing) => return self.send(outgoing, Some(source), verdicts.collect()),
+                Err(refused) => {
+                    let mut refused = Some(refused); // of one event: a group is always written
+                    verdicts.for_each(|verdict| drop(refused.take().map(|refused| verdict.send(Err(refused)))));
+                    entries = self.grouping.settled(&source, |verdict| !verdict.is_closed());
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, outgoing: Option<Outgoing>, source: Option<SourceName>, verdicts: Vec<Verdict>) {
+        let bytes = outgoing.as_ref().map_or(0, |outgoing| outgoing.body.bytes().len());
+        self.pending_events += verdicts.len();
+        self.pending_bytes += bytes;
+        let started = Started { source, verdicts, bytes };
+        // Its first poll, by this task, takes the delivery tag and queues the frames in one go.
+        self.pending.push(Box::pin(publish(self.channel.clone(), outgoing, started)));
+    }
+
+    /// Gives verdicts to `first` and all that are complete with it, and starts what waited for them.
     fn settle(&mut self, first: Done) -> Result<(), String> {
         let mut done = vec![first];
         drain(&mut self.pending, &mut done);
@@ -134,25 +206,28 @@ impl Lane {
             *self.returned.entry(returned).or_default() += 1;
             self.topology.missing.notify_one();
         }
-        let (mut confirmed, mut broken) = (0, None);
-        for Done { message_id, bytes, verdict, confirmation } in done {
-            self.pending_bytes -= bytes;
-            let outcome = match confirmation {
-                Ok(_) if self.was_returned(&message_id) => {
-                    Err(PublishError::Refused("its work queue does not exist".to_owned()))
-                }
+        let (mut confirmed, mut broken, mut places) = (0, None, vec![]);
+        for Done { started, message_id, confirmation } in done {
+            self.pending_events -= started.verdicts.len();
+            self.pending_bytes -= started.bytes;
+            let fate = match confirmation {
+                Ok(_) if self.was_returned(&message_id) => Fate::Refused("its work queue does not exist"),
                 Ok(Confirmation::Ack(_)) => {
-                    confirmed += u64::from(!message_id.as_str().is_empty());
-                    Ok(())
+                    let is_probe = message_id.as_str().is_empty();
+                    confirmed += if is_probe { 0 } else { started.verdicts.len() as u64 };
+                    Fate::Confirmed
                 }
-                Ok(Confirmation::Nack(_)) => Err(PublishError::Refused("the broker said no (nack)".to_owned())),
-                Ok(Confirmation::NotRequested) => Err(PublishError::Refused("confirms are off".to_owned())),
+                Ok(Confirmation::Nack(_)) => Fate::Refused("the broker said no (nack)"),
+                Ok(Confirmation::NotRequested) => Fate::Refused("confirms are off"),
                 Err(error) => {
                     broken.get_or_insert(error.to_string());
-                    Err(lost())
+                    Fate::Lost
                 }
             };
-            let _ = verdict.send(outcome); // fails where the wait was given up
+            for verdict in started.verdicts {
+                let _ = verdict.send(fate.verdict()); // fails where the wait was given up
+            }
+            places.extend(started.source);
         }
         if self.pending.is_empty() {
             self.returned.clear();
@@ -164,6 +239,10 @@ impl Lane {
             self.health.confirmed(confirmed)
         } else {
             self.health.heard()
+        }
+        for source in places {
+            let entries = self.grouping.settled(&source, |verdict| !verdict.is_closed());
+            self.start_events(entries);
         }
         Ok(())
     }
@@ -208,11 +287,7 @@ pub(crate) fn lost() -> PublishError {
     PublishError::Away("the connection broke before the confirm".to_owned())
 }
 
-async fn publish(
-    channel: Channel,
-    outgoing: Option<Outgoing>,
-    verdict: oneshot::Sender<Result<(), PublishError>>,
-) -> Done {
+async fn publish(channel: Channel, outgoing: Option<Outgoing>, started: Started) -> Done {
     let (queue, properties, bytes, mandatory) = match &outgoing {
         Some(outgoing) => (outgoing.queue.clone(), outgoing.properties.clone(), outgoing.body.bytes(), true),
         None => (PROBE_KEY.into(), BasicProperties::default(), &[][..], false),
@@ -223,7 +298,7 @@ async fn publish(
         Ok(confirm) => confirm.await,
         Err(error) => Err(error),
     };
-    Done { message_id, bytes: bytes.len(), verdict, confirmation }
+    Done { started, message_id, confirmation }
 }
 
 /// The id of the message that came back with this confirmation, whichever publish it belongs to.

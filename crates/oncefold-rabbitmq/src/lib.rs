@@ -5,8 +5,11 @@
 
 mod connect;
 mod consuming;
+mod group;
+mod grouping;
 mod health;
 mod lane;
+mod ledger;
 mod prefetch;
 mod publishing;
 mod queue;
@@ -19,4 +22,4 @@ mod topology;
 mod wire;
 
 pub use queue::RabbitQueue;
-pub use settings::RabbitSettings;
+pub use settings::{GROUP_EVENTS_MAX, RabbitSettings};

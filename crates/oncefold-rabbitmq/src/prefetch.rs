@@ -4,6 +4,9 @@
 //! arrives, so the count is the only bound on memory. It starts as if every body were 1 MiB, the largest that intake takes
 //! unless told otherwise, and follows the mean size that is seen. What it cannot do: foresee a run of large messages after
 //! many small ones; then up to one prefetch of them arrives before the count shrinks.
+//!
+//! A message may carry several events: what is counted at the broker is messages, what is meant are events, so the count
+//! also follows the mean number of events of a message.
 
 use oncefold_core::queue::Prefetch;
 
@@ -17,6 +20,7 @@ const MEAN_OVER: f64 = 16.0;
 pub(crate) struct Window {
     limit: Prefetch,
     mean_bytes: f64,
+    mean_events: f64,
     seen: u64,
     /// Prefetch of the running consumer; 0 where none runs.
     count: usize,
@@ -26,7 +30,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn within(limit: Prefetch) -> Self {
-        Self { limit, mean_bytes: 0.0, seen: 0, count: 0, delivered: 0 }
+        Self { limit, mean_bytes: 0.0, mean_events: 1.0, seen: 0, count: 0, delivered: 0 }
     }
 
     /// A consumer was started with this prefetch.
@@ -35,10 +39,11 @@ impl Window {
         self.delivered = 0;
     }
 
-    /// The running consumer was sent a body of so many bytes.
-    pub(crate) fn observe(&mut self, bytes: usize) {
+    /// The running consumer was sent a message of so many bytes with so many events.
+    pub(crate) fn observe(&mut self, bytes: usize, events: usize) {
         let weight = if self.seen == 0 { 1.0 } else { 1.0 / MEAN_OVER };
         self.mean_bytes += (bytes as f64 - self.mean_bytes) * weight;
+        self.mean_events += (events as f64 - self.mean_events) * weight;
         self.seen += 1;
         self.delivered += 1;
     }
@@ -51,8 +56,8 @@ impl Window {
     /// How many messages may be unsettled.
     fn target(&self) -> usize {
         let size = if self.seen == 0 { ASSUMED_BYTES as f64 } else { self.mean_bytes.max(1.0) };
-        let fitting = (self.limit.bytes as f64 / size) as usize; // saturates
-        fitting.clamp(1, usize::from(self.limit.messages).max(1))
+        let fitting = self.limit.bytes as f64 / size;
+        fitting.min(f64::from(self.limit.messages) / self.mean_events.max(1.0)).max(1.0) as usize // saturates
     }
 
     /// The prefetch of a consumer that should replace the running one while `unsettled` messages are held: `Some(0)` means
@@ -94,7 +99,7 @@ mod tests {
                 if window.delivered >= window.count {
                     break;
                 }
-                window.observe(bytes);
+                window.observe(bytes, 1);
                 held += 1;
                 most = most.max(held);
             }

@@ -3,11 +3,11 @@
 use crate::health::{Health, Phase};
 use crate::lane::{Job, Lane, Work, lost};
 use crate::reconnect::Pauses;
+use crate::settings::RabbitSettings;
 use crate::supervise::{Notice, Notices, Role};
 use crate::topology::{Topology, bounded, open_channel};
 use lapin::Connection;
 use lapin::options::ConfirmSelectOptions;
-use oncefold_core::Message;
 use oncefold_core::queue::{PublishError, QueueError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,25 +26,28 @@ pub(crate) struct Publishing {
     pub(crate) topology: Arc<Topology>,
     pub(crate) confirm_timeout: Duration,
     pub(crate) channels: usize,
+    pub(crate) group_max: usize,
     lanes: RwLock<Vec<mpsc::Sender<Job>>>,
     turn: AtomicUsize,
 }
 
 impl Publishing {
-    pub(crate) fn over(topology: Arc<Topology>, confirm_timeout: Duration, channels: usize) -> Self {
+    pub(crate) fn over(topology: Arc<Topology>, settings: &RabbitSettings) -> Self {
         Self {
             health: Arc::new(Health::connecting()),
             topology,
-            confirm_timeout,
-            channels: channels.max(1),
+            confirm_timeout: settings.confirm_timeout,
+            channels: settings.publish_channels.max(1),
+            group_max: settings.group_max.max(1),
             lanes: RwLock::default(),
             turn: AtomicUsize::new(0),
         }
     }
 
-    pub(crate) async fn publish(&self, message: Arc<Message>) -> Result<(), PublishError> {
+    /// Publishes an event or a letter.
+    pub(crate) async fn publish(&self, work: Work) -> Result<(), PublishError> {
         self.health.check()?;
-        match timeout(self.confirm_timeout, self.send(Work::Event(message))).await {
+        match timeout(self.confirm_timeout, self.send(work)).await {
             Ok(verdict) => verdict,
             Err(_) => {
                 self.health.timed_out();
@@ -81,7 +84,8 @@ impl Publishing {
             let channel = open_channel(connection).await?;
             bounded("switch confirms on", channel.confirm_select(ConfirmSelectOptions::default())).await?;
             let (sender, jobs) = mpsc::channel(WAITING_MAX);
-            running.spawn(Lane::on(channel, frame_max, self.health.clone(), self.topology.clone()).run(jobs));
+            let (health, topology) = (self.health.clone(), self.topology.clone());
+            running.spawn(Lane::on(channel, frame_max, self.group_max, health, topology).run(jobs));
             senders.push(sender);
         }
         self.set_lanes(senders);

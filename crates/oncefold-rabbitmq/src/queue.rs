@@ -1,6 +1,7 @@
 //! The queue as a whole.
 
 use crate::consuming::Consuming;
+use crate::lane::Work;
 use crate::publishing::Publishing;
 use crate::settings::{RabbitSettings, parse_url};
 use crate::supervise::keep_connected;
@@ -38,13 +39,10 @@ impl RabbitQueue {
     pub fn start(settings: RabbitSettings) -> Result<Arc<Self>, QueueError> {
         let uri = parse_url(&settings.url)?;
         let topology = Arc::new(Topology::default());
+        let publishing = Arc::new(Publishing::over(topology.clone(), &settings));
         let queue = Self {
-            publishing: Arc::new(Publishing::over(
-                topology.clone(),
-                settings.confirm_timeout,
-                settings.publish_channels,
-            )),
-            consuming: Arc::new(Consuming::over(topology)),
+            consuming: Arc::new(Consuming::over(topology, publishing.clone())),
+            publishing,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
@@ -73,7 +71,7 @@ impl Drop for RabbitQueue {
 #[async_trait]
 impl Publisher for RabbitQueue {
     async fn publish(&self, message: Arc<Message>) -> Result<(), PublishError> {
-        self.publishing.publish(message).await
+        self.publishing.publish(Work::Event(message)).await
     }
 
     fn is_available(&self) -> bool {

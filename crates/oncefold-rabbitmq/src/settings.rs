@@ -4,6 +4,8 @@ use lapin::uri::AMQPUri;
 use oncefold_core::queue::QueueError;
 use std::{fmt, time::Duration};
 
+/// Most events of one message, where nothing else is asked for: what 64 connections of providers have under way.
+pub const GROUP_EVENTS_MAX: usize = 64;
 /// Seconds between heartbeats where the URL does not say. The client gives a silent connection up after twice that.
 const HEARTBEAT_S: u16 = 10;
 /// An AMQP short string, such as a virtual host, holds so many bytes.
@@ -19,6 +21,8 @@ pub struct RabbitSettings {
     pub confirm_timeout: Duration,
     /// Channels that publish side by side; at least one is opened.
     pub publish_channels: usize,
+    /// Most events of one message where many are under way at once; 1 to publish each alone.
+    pub group_max: usize,
 }
 
 impl fmt::Debug for RabbitSettings {
@@ -27,6 +31,7 @@ impl fmt::Debug for RabbitSettings {
             .field("url", &"(secret)")
             .field("confirm_timeout", &self.confirm_timeout)
             .field("publish_channels", &self.publish_channels)
+            .field("group_max", &self.group_max)
             .finish()
     }
 }
@@ -121,6 +126,7 @@ mod tests {
             url: format!("amqp://u:{SECRET}@host"),
             confirm_timeout: Duration::from_secs(2),
             publish_channels: 2,
+            group_max: 64,
         };
         assert!(!format!("{settings:?}").contains(SECRET));
     }

@@ -1,23 +1,30 @@
 //! A consumer on a channel of its own.
 
 use crate::consuming::close_channel;
+use crate::group;
+use crate::lane::Work;
+use crate::ledger::{Complete, Group, Ledger};
 use crate::prefetch::Window;
+use crate::publishing::Publishing;
 use crate::settling::{Step, plan};
 use crate::topology::bounded;
-use crate::wire;
+use crate::wire::{self, Content};
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Consumer};
 use oncefold_core::queue::{Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Tag};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
+use tracing::warn;
 
-/// A message that is here and was not given yet.
+/// An event that is here and was not given yet.
 struct Ready {
     received: Received,
     bytes: usize,
@@ -33,9 +40,9 @@ pub(crate) struct RabbitSubscription {
     window: Window,
     bytes_max: usize,
     ready: VecDeque<Ready>,
-    /// Given and not settled: bytes by delivery tag.
-    unsettled: BTreeMap<u64, usize>,
-    unsettled_bytes: usize,
+    ledger: Ledger,
+    /// Publishes the letters of single events of a group.
+    publishing: Arc<Publishing>,
     /// The highest tag that came before the running consumer was started.
     earlier: u64,
     latest: u64,
@@ -81,7 +88,12 @@ async fn replace(
 }
 
 impl RabbitSubscription {
-    pub(crate) async fn start(channel: Channel, queue: QueueName, prefetch: Prefetch) -> Result<Self, QueueError> {
+    pub(crate) async fn start(
+        channel: Channel,
+        queue: QueueName,
+        prefetch: Prefetch,
+        publishing: Arc<Publishing>,
+    ) -> Result<Self, QueueError> {
         let mut subscription = Self {
             queue,
             channel,
@@ -89,8 +101,8 @@ impl RabbitSubscription {
             window: Window::within(prefetch),
             bytes_max: prefetch.bytes,
             ready: VecDeque::new(),
-            unsettled: BTreeMap::new(),
-            unsettled_bytes: 0,
+            ledger: Ledger::default(),
+            publishing,
             earlier: 0,
             latest: 0,
             change: None,
@@ -106,7 +118,7 @@ impl RabbitSubscription {
     async fn adapt(&mut self) -> Result<(), QueueError> {
         loop {
             let Some(change) = &mut self.change else {
-                let held = self.unsettled.len() + self.ready.len();
+                let held = self.ledger.messages().len();
                 let Some(room) = self.window.replacement(held) else { return Ok(()) };
                 let (channel, queue, old) = (self.channel.clone(), self.queue.clone(), self.consumer.take());
                 self.change = Some(tokio::spawn(replace(channel, queue, old, room)));
@@ -126,11 +138,27 @@ impl RabbitSubscription {
 
     fn admit(&mut self, delivery: Delivery) {
         let (tag, bytes) = (delivery.delivery_tag, delivery.data.len());
-        let (message, death) = wire::read(delivery);
+        let (content, death) = wire::read(delivery);
         self.latest = self.latest.max(tag);
-        self.window.observe(bytes);
-        let received = Received { tag: Tag(tag), message, death };
-        self.ready.push_back(Ready { received, bytes, at: Instant::now() });
+        let (messages, group) = match content {
+            Ok(Content::One(message)) => (vec![Ok(*message)], None),
+            Ok(Content::Several(messages, data)) => {
+                let group = messages.first().map(|first| Group { source: first.source.clone(), data });
+                (messages.into_iter().map(Ok).collect(), group)
+            }
+            Err(unreadable) => (vec![Err(unreadable)], None),
+        };
+        self.window.observe(bytes, messages.len());
+        let sizes: Vec<usize> = match &messages[..] {
+            [_] => vec![bytes],
+            several => several.iter().map(|message| message.as_ref().map_or(0, group::size)).collect(),
+        };
+        let (tags, at) = (self.ledger.came(tag, &sizes, group), Instant::now());
+        let events = tags.into_iter().zip(messages).zip(sizes);
+        self.ready.extend(events.map(|((tag, message), bytes)| {
+            let received = Received { tag, message, death };
+            Ready { received, bytes, at }
+        }));
     }
 
     /// Waits for one more message. Cancel-safe: between the client's buffer and ours nothing is awaited.
@@ -154,8 +182,8 @@ impl RabbitSubscription {
         let (mut count, mut bytes) = already;
         while count < max {
             let Some(next) = self.ready.get(count) else { return (count, bytes, true) };
-            let held = self.unsettled_bytes + bytes;
-            if held + next.bytes > self.bytes_max && (count > 0 || !self.unsettled.is_empty()) {
+            let held = self.ledger.given_bytes() + bytes;
+            if held + next.bytes > self.bytes_max && (count > 0 || self.ledger.is_any_given()) {
                 return (count, bytes, false);
             }
             count += 1;
@@ -188,9 +216,8 @@ impl RabbitSubscription {
 
     fn give(&mut self, count: usize) -> Vec<Received> {
         let mut given = Vec::with_capacity(count);
-        for Ready { received, bytes, .. } in self.ready.drain(..count) {
-            self.unsettled.insert(received.tag.0, bytes);
-            self.unsettled_bytes += bytes;
+        for Ready { received, .. } in self.ready.drain(..count) {
+            self.ledger.give(received.tag);
             given.push(received);
         }
         given
@@ -212,18 +239,40 @@ impl RabbitSubscription {
     }
 
     async fn settle_on_channel(&mut self, settlements: &[(Tag, Settlement)]) -> Result<(), QueueError> {
-        for step in plan(&self.unsettled, settlements) {
+        let complete = self.ledger.settle(settlements);
+        let mut fates = Vec::with_capacity(complete.len());
+        for message in complete {
+            fates.push((Tag(message.delivery), self.fate(message).await));
+        }
+        for step in plan(self.ledger.messages(), &fates) {
             self.take_step(step).await?;
         }
-        let mut of_this_consumer = 0;
-        for (tag, _) in settlements {
-            if let Some(bytes) = self.unsettled.remove(&tag.0) {
-                self.unsettled_bytes -= bytes;
-                of_this_consumer += usize::from(tag.0 > self.earlier);
-            }
-        }
-        self.window.settled(of_this_consumer);
+        fates.iter().for_each(|(tag, _)| self.ledger.gone(tag.0));
+        self.window.settled(fates.iter().filter(|(tag, _)| tag.0 > self.earlier).count());
         self.adapt().await
+    }
+
+    /// What becomes of a message whose events are all settled. Rejected ones of a group leave as letters of their own;
+    /// where those are not confirmed, the whole group goes to the dead queue: what was acked of it is only seen again.
+    async fn fate(&self, message: Complete) -> Settlement {
+        match message.group {
+            _ if message.rejected.is_empty() => Settlement::Ack,
+            Some(group) if self.queue != QueueName::Dead => match self.send_letters(&group, &message.rejected).await {
+                Ok(()) => Settlement::Ack,
+                Err(why) => {
+                    warn!(queue = %self.queue, why, "letters of single events cannot be sent: their whole group goes");
+                    Settlement::Reject
+                }
+            },
+            _ => Settlement::Reject,
+        }
+    }
+
+    async fn send_letters(&self, group: &Group, rejected: &[usize]) -> Result<(), String> {
+        let messages = group::read(&group.source, group.data.clone()).map_err(|e| e.to_string())?;
+        let letters = messages.into_iter().enumerate().filter(|(position, _)| rejected.contains(position));
+        let sent = letters.map(|(_, message)| self.publishing.publish(Work::Letter(Arc::new(message))));
+        try_join_all(sent).await.map(|_| ()).map_err(|e| e.to_string())
     }
 
     fn check(&self) -> Result<(), QueueError> {

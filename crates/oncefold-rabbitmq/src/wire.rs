@@ -3,17 +3,22 @@
 //! | where | what |
 //! |---|---|
 //! | `message_id`, `type`, `timestamp`, `content_type` | for people and tools that look at the queue; the id and the type are read back |
-//! | header `frame` | how the body is framed: `raw`, or `facts` where the facts stand before it; room for grouping |
+//! | header `frame` | how the body is framed: `raw`; `facts` where the facts stand before it; `group` for several events |
 //! | headers `source`, `event_id`, `received_at_us`, `digest`, `generation`, `attempts`, `facts` | the message's fields |
 //! | body | the exact bytes |
 //!
+//! A group (see [`group`]) has the headers `frame`, `source` and `events`, their number; its `message_id` is the first
+//! one's. What `death` says replaces the broker's word on a letter of one of its events, which is a message of its own.
+//! A `frame` that is not known here was written by a newer version.
+//!
 //! Only what is known to be short becomes an AMQP short string: the client panics on one above 255 bytes.
 
+use crate::group;
 use bytes::Bytes;
 use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use oncefold_core::queue::{Death, PublishError, QueueName};
+use oncefold_core::queue::{Death, PublishError, QueueName, Unreadable};
 use oncefold_core::{Digest, EventUuid, FactsJson, Message, SourceName, Timestamp};
 use serde::Deserialize;
 use std::{borrow::Cow, sync::Arc};
@@ -27,6 +32,8 @@ const PERSISTENT: u8 = 2;
 
 const RAW: &str = "raw";
 const FACTS_FIRST: &str = "facts";
+const GROUP: &str = "group";
+const REJECTED: &str = "rejected";
 
 /// A message ready to be published.
 pub(crate) struct Outgoing {
@@ -80,11 +87,7 @@ pub(crate) fn encode(message: Arc<Message>, frame_max: usize) -> Result<Outgoing
     headers.insert("generation".into(), AMQPValue::LongLongInt(message.generation.into()));
     headers.insert("attempts".into(), AMQPValue::LongLongInt(message.attempts.into()));
 
-    let seconds = u64::try_from(message.received_at.as_seconds()).unwrap_or(0);
-    let mut properties = BasicProperties::default()
-        .with_delivery_mode(PERSISTENT)
-        .with_message_id(message.id.to_string().into())
-        .with_timestamp(seconds);
+    let mut properties = properties(&message);
     if let Some(content_type) = content_type(message.facts.as_str()).as_deref().and_then(short) {
         properties = properties.with_content_type(content_type);
     }
@@ -110,6 +113,37 @@ pub(crate) fn encode(message: Arc<Message>, frame_max: usize) -> Result<Outgoing
     Ok(Outgoing { queue, properties: properties.with_headers(headers), body })
 }
 
+fn properties(message: &Message) -> BasicProperties {
+    BasicProperties::default()
+        .with_delivery_mode(PERSISTENT)
+        .with_message_id(message.id.to_string().into())
+        .with_timestamp(u64::try_from(message.received_at.as_seconds()).unwrap_or(0))
+}
+
+/// Writes the dead letter of an event whose message cannot be rejected, since other events travel in it.
+pub(crate) fn encode_letter(message: Arc<Message>, frame_max: usize) -> Result<Outgoing, PublishError> {
+    let Outgoing { properties, body, .. } = encode(message, frame_max)?;
+    let mut headers = properties.headers().clone().unwrap_or_default();
+    headers.insert("death".into(), text(REJECTED));
+    let queue = QueueName::Dead.to_string().into();
+    Ok(Outgoing { queue, properties: properties.with_headers(headers), body })
+}
+
+/// Writes one message for these events, all of one source. None where there are none.
+pub(crate) fn encode_group<'a>(messages: impl Iterator<Item = &'a Message> + Clone) -> Option<Outgoing> {
+    let first = messages.clone().next()?;
+    let mut headers = FieldTable::default();
+    headers.insert("frame".into(), text(GROUP));
+    headers.insert("source".into(), text(first.source.as_str()));
+    let events = i64::try_from(messages.clone().count()).unwrap_or(i64::MAX);
+    headers.insert("events".into(), AMQPValue::LongLongInt(events));
+    Some(Outgoing {
+        queue: QueueName::Work(first.source.clone()).to_string().into(),
+        properties: properties(first).with_headers(headers),
+        body: Body::Framed(group::write(messages)),
+    })
+}
+
 fn content_type(facts: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct ContentTypeOnly<'a> {
@@ -119,24 +153,46 @@ fn content_type(facts: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<ContentTypeOnly<'_>>(facts).ok()?.content_type
 }
 
-/// Reads a delivery. The error says why it is none of ours; it repeats nothing of it.
-pub(crate) fn decode(properties: &BasicProperties, data: Vec<u8>) -> Result<Message, String> {
+/// What a delivery holds.
+#[derive(Debug)]
+pub(crate) enum Content {
+    One(Box<Message>),
+    /// A group, and the bytes it was read from.
+    Several(Vec<Message>, Bytes),
+}
+
+/// Reads a delivery.
+pub(crate) fn decode(properties: &BasicProperties, data: Vec<u8>) -> Result<Content, Unreadable> {
     let headers = Headers(properties.headers().as_ref().ok_or("it has no headers: not published by Oncefold")?);
     let body = Bytes::from(data);
-    let (facts, body) = match headers.text("frame")? {
-        RAW => (headers.text("facts")?.to_owned(), body),
-        FACTS_FIRST => split(body, headers.number("facts_bytes")?)?,
-        _ => return Err("its `frame` is none that this version knows".to_owned()),
-    };
+    match headers.text("frame")? {
+        RAW => one(properties, &headers, headers.text("facts")?.to_owned(), body),
+        FACTS_FIRST => {
+            let (facts, body) = split(body, headers.number("facts_bytes")?)?;
+            one(properties, &headers, facts, body)
+        }
+        GROUP => {
+            let messages = group::read(&headers.source()?, body.clone()).map_err(|e| e.to_string())?;
+            let told: usize = headers.number("events")?;
+            if messages.is_empty() || messages.len() != told {
+                return Err(format!("its group holds {} events, not {told}", messages.len()).into());
+            }
+            Ok(Content::Several(messages, body))
+        }
+        frame => Err(Unreadable::Newer(format!("frame {:?}", frame.chars().take(32).collect::<String>()))),
+    }
+}
+
+fn one(properties: &BasicProperties, headers: &Headers<'_>, facts: String, body: Bytes) -> Result<Content, Unreadable> {
     let id = properties.message_id().as_ref().and_then(|id| EventUuid::parse(id.as_str()));
     let event_type = match properties.kind() {
         Some(kind) => Some(kind.as_str().to_owned()),
         None if headers.0.contains_key("type") => Some(headers.text("type")?.to_owned()),
         None => None,
     };
-    Ok(Message {
+    Ok(Content::One(Box::new(Message {
         id: id.ok_or("its message_id is no UUID")?,
-        source: SourceName::parse(headers.text("source")?).map_err(|_| "its `source` is no source name")?,
+        source: headers.source()?,
         event_id: headers.text("event_id")?.to_owned(),
         event_type,
         received_at: Timestamp::from_micros(headers.number("received_at_us")?),
@@ -145,7 +201,7 @@ pub(crate) fn decode(properties: &BasicProperties, data: Vec<u8>) -> Result<Mess
         digest: Digest::parse_hex(headers.text("digest")?).ok_or("its `digest` is not 64 hex digits")?,
         facts: FactsJson::from_text(facts),
         body,
-    })
+    })))
 }
 
 fn split(framed: Bytes, facts_bytes: usize) -> Result<(String, Bytes), String> {
@@ -170,6 +226,10 @@ impl<'a> Headers<'a> {
         }
     }
 
+    fn source(&self) -> Result<SourceName, String> {
+        SourceName::parse(self.text("source")?).map_err(|_| "its `source` is no source name".to_owned())
+    }
+
     fn number<T: TryFrom<i64>>(&self, name: &str) -> Result<T, String> {
         match self.0.inner().get(name) {
             Some(AMQPValue::LongLongInt(value)) => {
@@ -182,7 +242,7 @@ impl<'a> Headers<'a> {
 }
 
 /// How a message came to the dead queue, from the headers the broker adds (RabbitMQ 3.10 and 4): the latest entry of
-/// `x-death`, else `x-first-death-reason`. None for a message that was not dead-lettered.
+/// `x-death`, else `x-first-death-reason`, else what we wrote ourselves. None for a message that was not dead-lettered.
 pub(crate) fn death(properties: &BasicProperties) -> Option<Death> {
     let headers = properties.headers().as_ref()?.inner();
     let latest = match headers.get("x-death") {
@@ -192,15 +252,15 @@ pub(crate) fn death(properties: &BasicProperties) -> Option<Death> {
         },
         _ => None,
     };
-    match latest.or_else(|| headers.get("x-first-death-reason"))? {
-        AMQPValue::LongString(reason) if reason.as_bytes() == b"rejected" => Some(Death::Rejected),
+    match latest.or_else(|| headers.get("x-first-death-reason")).or_else(|| headers.get("death"))? {
+        AMQPValue::LongString(reason) if reason.as_bytes() == REJECTED.as_bytes() => Some(Death::Rejected),
         AMQPValue::LongString(reason) if reason.as_bytes() == b"delivery_limit" => Some(Death::DeliveryLimit),
         _ => None,
     }
 }
 
 /// The same for a delivery, taking its bytes.
-pub(crate) fn read(delivery: Delivery) -> (Result<Message, String>, Option<Death>) {
+pub(crate) fn read(delivery: Delivery) -> (Result<Content, Unreadable>, Option<Death>) {
     (decode(&delivery.properties, delivery.data), death(&delivery.properties))
 }
 

@@ -4,10 +4,24 @@ use oncefold_testkit::builders;
 
 const FRAME_MAX: usize = 131_072;
 
-fn round_trip(message: &Message) -> (Outgoing, Result<Message, String>) {
+fn round_trip(message: &Message) -> (Outgoing, Result<Message, Unreadable>) {
     let outgoing = encode(Arc::new(message.clone()), FRAME_MAX).expect("encodable");
-    let read = decode(&outgoing.properties, outgoing.body.bytes().to_vec());
+    let read = decode_one(&outgoing.properties, outgoing.body.bytes().to_vec());
     (outgoing, read)
+}
+
+fn decode_one(properties: &BasicProperties, data: Vec<u8>) -> Result<Message, Unreadable> {
+    decode(properties, data).map(|content| match content {
+        Content::One(message) => *message,
+        Content::Several(..) => panic!("several"),
+    })
+}
+
+fn refusal(properties: &BasicProperties, data: Vec<u8>) -> String {
+    match decode(properties, data) {
+        Err(Unreadable::Foreign(why)) => why,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn headers_size(outgoing: &Outgoing) -> usize {
@@ -73,27 +87,58 @@ fn what_is_not_ours_is_told_apart() {
         if let Some(value) = value {
             inner.insert(name.into(), value);
         }
-        decode(&outgoing.properties.clone().with_headers(inner.into()), b"{}".to_vec()).expect_err(name)
+        refusal(&outgoing.properties.clone().with_headers(inner.into()), b"{}".to_vec())
     };
     for name in ["frame", "source", "event_id", "received_at_us", "digest", "generation", "attempts", "facts"] {
         assert!(mangled(name, None).contains(name));
         assert!(mangled(name, Some(AMQPValue::Boolean(true))).contains(name));
     }
     mangled("frame", Some(text("group")));
+    let of_tomorrow = |headers: FieldTable| decode(&outgoing.properties.clone().with_headers(headers), b"{}".to_vec());
+    let mut headers_of_tomorrow = headers.clone();
+    headers_of_tomorrow.insert("frame".into(), text("zstd"));
+    assert!(matches!(of_tomorrow(headers_of_tomorrow), Err(Unreadable::Newer(why)) if why.contains("zstd")));
     mangled("source", Some(text("Not A Name")));
     mangled("digest", Some(text("abc")));
     mangled("generation", Some(AMQPValue::LongLongInt(-1)));
     mangled("event_id", Some(AMQPValue::LongString(vec![0xFF].into())));
     assert!(decode(&BasicProperties::default(), vec![]).is_err());
     let no_id = outgoing.properties.clone().with_message_id("1".into());
-    assert!(decode(&no_id, vec![]).unwrap_err().contains("message_id"));
+    assert!(refusal(&no_id, vec![]).contains("message_id"));
 }
 
 #[test]
 fn a_broken_frame_is_no_panic() {
     let (outgoing, _) = round_trip(&with_query(300_000));
-    assert!(decode(&outgoing.properties, b"short".to_vec()).unwrap_err().contains("facts_bytes"));
-    assert!(decode(&outgoing.properties, vec![0xFF; 400_000]).unwrap_err().contains("UTF-8"));
+    assert!(refusal(&outgoing.properties, b"short".to_vec()).contains("facts_bytes"));
+    assert!(refusal(&outgoing.properties, vec![0xFF; 400_000]).contains("UTF-8"));
+}
+
+#[test]
+fn a_group_travels_whole_or_not_at_all() {
+    let messages: Vec<_> = (0..5).map(|n| builders::message("shop", &n.to_string(), format!("{n}")).build()).collect();
+    let outgoing = encode_group(messages.iter()).expect("some");
+    assert_eq!(outgoing.queue.as_str(), "oncefold.work.shop");
+    assert_eq!(outgoing.properties.message_id().as_ref().unwrap().as_str(), messages[0].id.to_string());
+    assert_eq!(outgoing.properties.delivery_mode(), &Some(2));
+    let body = outgoing.body.bytes().to_vec();
+    let Ok(Content::Several(read, _)) = decode(&outgoing.properties, body.clone()) else { panic!("no group") };
+    assert_eq!(read, messages);
+
+    let first = super::group::size(&messages[0]);
+    assert!(refusal(&outgoing.properties, body[..first].to_vec()).contains("1 events, not 5"));
+    assert!(refusal(&outgoing.properties, body[..first + 7].to_vec()).contains("middle"));
+    assert!(refusal(&outgoing.properties, vec![]).contains("0 events"));
+    assert!(encode_group([].into_iter()).is_none());
+}
+
+#[test]
+fn the_letter_of_a_part_says_that_it_was_rejected() {
+    let message = builders::message("shop", "1", "{}").build();
+    let letter = encode_letter(Arc::new(message.clone()), FRAME_MAX).expect("encodable");
+    assert_eq!(letter.queue.as_str(), "oncefold.dead");
+    assert_eq!(death(&letter.properties), Some(Death::Rejected));
+    assert_eq!(decode_one(&letter.properties, letter.body.bytes().to_vec()), Ok(message));
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Consumer {
                     batch.work.push(self.ctx.work(Arc::new(message)));
                 }
                 Err(why) => {
-                    report::foreign(&self.ctx, &Self::part(&self.source), self.source.as_str(), &why);
+                    report::foreign(&self.ctx, &Self::part(&self.source), self.source.as_str(), &why.to_string());
                     batch.tags.push((tag, Kind::Foreign));
                 }
             }

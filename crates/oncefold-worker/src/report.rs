@@ -110,7 +110,7 @@ fn log(subject: &Subject, outcome: &Outcome) {
 /// Tells of a message that is none of ours.
 pub(crate) fn foreign(ctx: &Context, queue: &str, source: &str, why: &str) {
     ctx.metrics.worker_events.with_label_values(&[source, "foreign"]).inc();
-    tracing::error!(queue, why, "a message is none of ours: somebody else put it there, or it is damaged");
+    tracing::error!(queue, why, "a message cannot be read: it goes to the dead letters' queue");
 }
 
 /// Labels a letter whose source cannot be read.

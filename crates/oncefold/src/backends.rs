@@ -151,6 +151,7 @@ impl Broker {
                     url: url.expose_url().into(),
                     confirm_timeout: config.ingest.confirm_timeout,
                     publish_channels: PUBLISH_CHANNELS,
+                    group_max: oncefold_rabbitmq::GROUP_EVENTS_MAX,
                 };
                 let rabbit = RabbitQueue::start(settings).map_err(|e| Failure::config(format!("queue.url: {e}")))?;
                 Ok(Self { queue: Arc::clone(&rabbit) as Arc<dyn Queue>, rabbit: Some(rabbit) })

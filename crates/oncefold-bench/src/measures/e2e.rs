@@ -13,11 +13,13 @@ use anyhow::{Context as _, Result};
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
+use sqlx::PgConnection;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// With more than so many events waiting at the broker, the load pauses: what is sustained is what leaves nothing behind.
-const WAITING_MAX: u32 = 2_000;
+/// Where events wait at the broker and the newest that is committed was received longer ago, the load pauses: what is
+/// sustained is what leaves nothing behind. (A count of messages would not do: one may carry several events.)
+const BEHIND_MAX: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(20);
 
 struct Run {
@@ -60,7 +62,7 @@ async fn once(plan: &Plan, side: Side, pace: Pace) -> Result<Run> {
     let mut worker = fleet.worker(side)?;
     let (connection, channel) = look_at(&fleet.queue_url()).await?;
     let (gate, open) = watch::channel(true);
-    let watching = tokio::spawn(keep_gate(channel, gate));
+    let watching = tokio::spawn(keep_gate(channel, services::connect(&fleet.store_url()).await?, gate));
     let from = clock::now_us() + i64::try_from(plan.warm.as_micros())?;
     let load = Load { target, path: PATH, first: 0, pace, length: plan.length(), gate: Some(open) };
     let sent = load.run().await?.expect_all_acked()?;
@@ -89,12 +91,18 @@ async fn look_at(queue_url: &str) -> Result<(Connection, Channel)> {
     Ok((connection, channel))
 }
 
-/// Opens and closes the gate by what waits at the broker, until aborted.
-async fn keep_gate(channel: Channel, gate: watch::Sender<bool>) -> Result<()> {
+/// Opens and closes the gate by how far the worker is behind, until aborted.
+async fn keep_gate(channel: Channel, mut store: PgConnection, gate: watch::Sender<bool>) -> Result<()> {
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let behind_max = i64::try_from(BEHIND_MAX.as_micros())?;
     loop {
         let queue = channel.queue_declare(WORK_QUEUE.into(), passive, FieldTable::default()).await?;
-        gate.send_replace(queue.message_count() < WAITING_MAX);
+        // Ids begin with the moment of receiving, on both sides.
+        let newest: Option<i64> = sqlx::query_scalar("SELECT received_at_us FROM events ORDER BY id DESC LIMIT 1")
+            .fetch_optional(&mut store)
+            .await?;
+        let is_close = newest.is_none_or(|received_us| clock::now_us() - received_us < behind_max);
+        gate.send_replace(queue.message_count() == 0 || is_close);
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -12,14 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-const IN_FLIGHT: usize = 512;
+/// As many as the load generator has connections: what decides how events are grouped.
+const IN_FLIGHT: usize = 64;
 const CONNECT_TRIES: u32 = 100;
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Publishes events 0 to `count` to a virtual host.
-pub async fn rabbitmq(url: &str, count: u64) -> Result<()> {
-    let settings =
-        RabbitSettings { url: url.to_owned(), confirm_timeout: Duration::from_secs(60), publish_channels: 2 };
+/// Publishes events 0 to `count` to a virtual host, at most so many in one message.
+pub async fn rabbitmq(url: &str, count: u64, group_max: usize) -> Result<()> {
+    let settings = RabbitSettings {
+        url: url.to_owned(),
+        confirm_timeout: Duration::from_secs(60),
+        publish_channels: 4,
+        group_max,
+    };
     let queue = RabbitQueue::start(settings)?;
     let source = SourceName::parse(event::SOURCE)?;
     let mut tries = 0;

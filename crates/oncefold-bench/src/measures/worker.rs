@@ -41,7 +41,9 @@ pub async fn run(plan: &Plan) -> Result<Vec<Measure>> {
 async fn once(plan: &Plan, side: Side) -> Result<Run> {
     let fleet = Fleet::create(&plan.product).await?;
     let store = fleet.store_url();
-    fill::rabbitmq(&fleet.queue_url(), plan.backlog).await?;
+    // Each side finds what its own intake leaves behind under load: the ceiling's publishes every event alone.
+    let group_max = if side == Side::Product { oncefold_rabbitmq::GROUP_EVENTS_MAX } else { 1 };
+    fill::rabbitmq(&fleet.queue_url(), plan.backlog, group_max).await?;
     drained::checkpoint(&store).await?;
     let (wal, stored) = (drained::wal_bytes(&store).await?, drained::stored_bytes(&store).await?);
     let mut worker = fleet.worker(side)?;

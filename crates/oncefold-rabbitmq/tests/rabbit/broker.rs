@@ -105,7 +105,7 @@ impl Drop for Vhost {
 }
 
 pub fn start(url: String, confirm_timeout: Duration) -> Arc<RabbitQueue> {
-    RabbitQueue::start(RabbitSettings { url, confirm_timeout, publish_channels: 2 }).expect("a good URL")
+    RabbitQueue::start(RabbitSettings { url, confirm_timeout, publish_channels: 2, group_max: 64 }).expect("a good URL")
 }
 
 /// Waits until the queue is there and these sources' queues are declared.

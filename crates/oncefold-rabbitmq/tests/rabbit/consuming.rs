@@ -21,7 +21,7 @@ async fn foreign_messages_say_why() {
 
     let mut work = subscribe(&queue, &sources[0], ROOMY).await;
     let received = take(&mut work, 2).await;
-    let why = received[0].message.as_ref().expect_err("none of ours");
+    let why = received[0].message.as_ref().expect_err("none of ours").to_string();
     assert!(why.contains("not published by Oncefold"), "{why}");
     assert!(received[1].message.is_ok());
     settle_all(&mut work, &received[..1], Settlement::Reject).await;

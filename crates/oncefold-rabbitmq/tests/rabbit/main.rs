@@ -3,6 +3,7 @@
 mod broker;
 mod conformance;
 mod consuming;
+mod grouping;
 mod outages;
 mod publishing;
 mod suffering;

@@ -267,7 +267,7 @@ fn received(row: Row) -> Received {
         None => None,
     };
     let tag = Tag(row.sequence.unsigned_abs());
-    Received { tag, message: message(row).map_err(|what| format!("its {what} is none of ours")), death }
+    Received { tag, message: message(row).map_err(|what| format!("its {what} is none of ours").into()), death }
 }
 
 fn message(row: Row) -> Result<Message, &'static str> {

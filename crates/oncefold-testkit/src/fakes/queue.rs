@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use oncefold_core::limits::DELIVERY_LIMIT;
 use oncefold_core::queue::{
     Consumers, Death, Prefetch, PublishError, Publisher, QueueAdmin, QueueError, QueueName, Received, Settlement,
-    Subscription, Tag,
+    Subscription, Tag, Unreadable,
 };
 use oncefold_core::{Message, SourceName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 #[derive(Clone)]
 struct Held {
-    message: Result<Message, String>,
+    message: Result<Message, Unreadable>,
     /// Times it was given out and came back.
     returns: u32,
     death: Option<Death>,
@@ -89,7 +89,12 @@ impl FakeQueue {
 
     /// Puts something there that is none of ours.
     pub fn put_foreign(&self, queue: QueueName, why: &str) {
-        let held = Held { message: Err(why.to_owned()), returns: 0, death: None };
+        self.put_unreadable(queue, Unreadable::Foreign(why.to_owned()));
+    }
+
+    /// Puts something there that cannot be read.
+    pub fn put_unreadable(&self, queue: QueueName, why: Unreadable) {
+        let held = Held { message: Err(why), returns: 0, death: None };
         self.lock().queues.entry(queue).or_default().push_back(held);
         self.0.changed.notify_waiters();
     }

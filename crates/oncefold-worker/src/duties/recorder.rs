@@ -9,7 +9,7 @@ use crate::report;
 use crate::verdict::Trouble;
 use oncefold_core::event::Setback;
 use oncefold_core::limits::TRIAL_STARTS_MAX;
-use oncefold_core::queue::{Death, Prefetch, QueueError, QueueName, Received, Settlement, Subscription};
+use oncefold_core::queue::{Death, Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Unreadable};
 use oncefold_core::store::{StoreError, Trial, TrialStart};
 use oncefold_core::{Failure, Message, Reason};
 use std::sync::Arc;
@@ -108,9 +108,13 @@ impl Recorder {
     async fn record(&self, letter: Received) -> Result<(), Ended> {
         let message = match letter.message {
             Ok(message) => Arc::new(message),
-            Err(why) => {
+            Err(Unreadable::Foreign(why)) => {
                 report::foreign(&self.ctx, &QueueName::Dead.to_string(), report::NO_SOURCE, &why);
                 return Ok(());
+            }
+            // It stays for a worker that can read it: with the subscription's end it goes back.
+            Err(newer @ Unreadable::Newer(_)) => {
+                return Err(Ended::QueueAway(QueueError::Misconfigured(newer.to_string())));
             }
         };
         let mut pause = Pause::between(self.ctx.settings.pace.pause_first, self.ctx.settings.pace.pause_max);

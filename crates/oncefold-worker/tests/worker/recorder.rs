@@ -1,7 +1,7 @@
 //! Dead letters: recorded ones, suspects, and what only looks like ours.
 
 use crate::support::{World, event, pass, until};
-use oncefold_core::queue::{Death, QueueName};
+use oncefold_core::queue::{Death, QueueName, Unreadable};
 use oncefold_core::store::{StoreError, Trial, TrialStart, TrialStore};
 use oncefold_core::{Clock, EventStatus, Message};
 use oncefold_testkit::fakes::Fault;
@@ -188,4 +188,17 @@ async fn a_suspect_that_fails_is_retried_like_any_event() {
     world.becomes("e1", EventStatus::Applied).await;
     assert_eq!(world.recorded("e1").attempts, 3);
     worker.stop().await.unwrap();
+}
+
+/// What a newer version wrote is not ours to forget: it stays until a worker that reads it is there.
+#[tokio::test(start_paused = true)]
+async fn a_letter_of_a_newer_version_stays() {
+    let world = World::empty();
+    world.queue.put_unreadable(QueueName::Dead, Unreadable::Newer("frame \"zstd\"".to_owned()));
+    let worker = world.start("w").await;
+    until("it says what to do", || worker.health.problems().iter().any(|(_, why)| why.contains("upgrade"))).await;
+    pass(Duration::from_secs(60)).await;
+    assert_eq!(world.queue.depth(&QueueName::Dead), 1);
+    worker.stop().await.unwrap();
+    assert_eq!(world.queue.depth(&QueueName::Dead), 1);
 }
