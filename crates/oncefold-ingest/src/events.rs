@@ -82,7 +82,8 @@ impl Delivery {
     /// The event as it travels. What its id and type cannot be read from is not refused: a worker parks it.
     fn message(&self, recorded: &Recorded, facts: FactsJson, body: Bytes) -> Message {
         let source = &self.source.settings.model;
-        let parsed = self.source.identity_reads_body.then(|| prepare::read(source.format, &body).ok()).flatten();
+        let parts = self.source.identity.as_ref();
+        let parsed = parts.and_then(|parts| prepare::read(source.format, &body, parts).ok());
         let document = Document { json: parsed.as_ref(), headers: &recorded.headers, query: &recorded.query };
         let digest = Digest::of(&body);
         let identity = prepare::identify(source, &document, &digest, self.received_at);

@@ -18,8 +18,9 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use http::request::Parts;
+use oncefold_core::outline::Outline;
 use oncefold_core::queue::{PublishError, Publisher};
-use oncefold_core::{Clock, Entropy, Message, Timestamp};
+use oncefold_core::{Clock, Entropy, Message, Timestamp, prepare};
 use oncefold_signature::{Answer, Handshake};
 use oncefold_telemetry::Metrics;
 use percent_encoding::percent_decode_str;
@@ -58,7 +59,8 @@ pub(crate) struct Intake {
 pub(crate) struct SourceState {
     pub(crate) settings: IntakeSource,
     pub(crate) recorder: Recorder,
-    pub(crate) identity_reads_body: bool,
+    /// What is read of a body to tell id and type; nothing where they stand elsewhere.
+    pub(crate) identity: Option<Outline>,
     lines: LineBudget,
     /// The budget of the rejected log.
     pub(crate) rejections: LineBudget,
@@ -68,16 +70,10 @@ pub(crate) struct SourceState {
 impl SourceState {
     pub(crate) fn of(settings: IntakeSource) -> Self {
         let recorder = Recorder::of(&settings);
-        let identity_reads_body = identity_reads_body(&settings.model);
+        let reads_body = identity_reads_body(&settings.model);
+        let identity = reads_body.then(|| prepare::identity_outline(&settings.model));
         let keys = RwLock::new(Arc::new(settings.keys.clone()));
-        Self {
-            settings,
-            recorder,
-            identity_reads_body,
-            lines: LineBudget::full(),
-            rejections: LineBudget::full(),
-            keys,
-        }
+        Self { settings, recorder, identity, lines: LineBudget::full(), rejections: LineBudget::full(), keys }
     }
 
     /// The keys of now: a delivery is judged by one set from its beginning to its end.
