@@ -2,6 +2,7 @@
 //!
 //! Invariant: labels are bounded. Never an event id, a key, or a text that nobody verified.
 
+mod lines;
 pub mod logs;
 pub mod metrics;
 
