@@ -7,3 +7,4 @@ pub mod logs;
 pub mod metrics;
 
 pub use metrics::Metrics;
+pub use prometheus::{Histogram, IntCounter};
