@@ -73,7 +73,7 @@ pub fn elements<'a>(body: &'a [u8], tokens: &[String]) -> Option<Vec<&'a [u8]>> 
 }
 
 /// The deepest nesting of brackets outside strings. For bytes that are not JSON the answer is only a bound.
-fn depth_of(body: &[u8]) -> usize {
+pub(crate) fn depth_of(body: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0usize, false, false);
     for byte in body {
         match byte {

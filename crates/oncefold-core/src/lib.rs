@@ -15,6 +15,7 @@ pub mod message;
 pub mod model;
 pub mod number;
 pub mod order_key;
+pub mod outline;
 pub mod prepare;
 pub mod queue;
 pub mod reason;

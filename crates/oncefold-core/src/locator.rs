@@ -111,12 +111,15 @@ fn stands(value: &Value) -> bool {
 fn member<'a>(value: &'a Value, token: &String) -> Option<&'a Value> {
     match value {
         Value::Object(members) => members.get(token),
-        Value::Array(items) => {
-            let index = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
-            if index { items.get(token.parse::<usize>().ok()?) } else { None }
-        }
+        Value::Array(items) => items.get(array_index(token)?),
         _ => None,
     }
+}
+
+/// The position that a reference token names in an array, if it is one: no sign, no leading zeros.
+pub(crate) fn array_index(token: &str) -> Option<usize> {
+    let is_index = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
+    if is_index { token.parse().ok() } else { None }
 }
 
 impl std::fmt::Display for Locator {

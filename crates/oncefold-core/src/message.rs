@@ -4,6 +4,7 @@ use crate::id::{Digest, EventUuid, SourceName};
 use crate::time::Timestamp;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One event on its way through a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +67,8 @@ pub struct FactsJson(String);
 impl FactsJson {
     /// Writes the facts. NUL becomes U+FFFD: PostgreSQL's text cannot hold it.
     pub fn encode(facts: &Facts) -> Self {
-        Self(serde_json::to_string(facts).unwrap_or_else(|_| "{}".to_owned()).replace("\\u0000", "\\ufffd"))
+        let text = serde_json::to_string(facts).unwrap_or_else(|_| "{}".to_owned());
+        Self(if text.contains("\\u0000") { text.replace("\\u0000", "\\ufffd") } else { text })
     }
 
     /// Facts that were stored or received.
@@ -81,12 +83,17 @@ impl FactsJson {
 
     /// The trace id alone, read without building the rest: every verdict is logged with it. Empty where the text is
     /// none of ours.
-    pub fn trace_id(&self) -> String {
+    pub fn trace_id(&self) -> Cow<'_, str> {
         #[derive(Deserialize)]
         struct TraceOnly {
             trace_id: String,
         }
-        serde_json::from_str::<TraceOnly>(&self.0).map(|t| t.trace_id).unwrap_or_default()
+        // As [`Self::encode`] writes it.
+        let first = self.0.strip_prefix("{\"trace_id\":\"").and_then(|rest| rest.split_once('"'));
+        match first {
+            Some((trace_id, _)) if trace_id.bytes().all(|b| b.is_ascii_alphanumeric()) => Cow::Borrowed(trace_id),
+            _ => serde_json::from_str::<TraceOnly>(&self.0).map_or(Cow::Borrowed(""), |t| Cow::Owned(t.trace_id)),
+        }
     }
 
     /// Reads them; empty where the text is none of ours.

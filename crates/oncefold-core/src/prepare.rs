@@ -10,11 +10,13 @@ use crate::locator::{Document, Locator};
 use crate::message::{Facts, Message};
 use crate::model::{BodyFormat, Effect, FieldKind, FieldRule, IdRule, Projection, RankRule, Source, StateRule};
 use crate::order_key::{OrderKey, OrderKeyParts};
+use crate::outline::Outline;
 use crate::reason::{Failure, Reason};
 use crate::time::Timestamp;
 use crate::version::{self, VersionKind};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What an event is called and what it is about; each with a reason where the delivery does not say.
@@ -53,13 +55,13 @@ impl Prepared {
     }
 }
 
-/// Reads a body as the source writes it.
+/// Reads a body as the source writes it; of JSON no more than the outline's parts.
 ///
 /// # Errors
 /// When it is not in that form.
-pub fn read(format: BodyFormat, body: &[u8]) -> Result<Value, JsonError> {
+pub fn read(format: BodyFormat, body: &[u8], parts: &Outline) -> Result<Value, JsonError> {
     match format {
-        BodyFormat::Json => json::parse(body),
+        BodyFormat::Json => parts.read(body),
         BodyFormat::Form | BodyFormat::Query => Ok(form(body)),
     }
 }
@@ -89,39 +91,64 @@ pub fn identify(source: &Source, document: &Document<'_>, digest: &Digest, recei
     Identity { event_id, event_type: event_type(&source.event_type, document) }
 }
 
-/// Works out what `message` means for the entities of `source`.
-pub fn prepare(source: &Source, message: &Message) -> Prepared {
-    let facts = if needs_facts(source) { message.facts.decode() } else { Facts::default() };
-    let parsed = read(source.format, &message.body);
-    let document = Document { json: parsed.as_ref().ok(), headers: &facts.headers, query: &facts.query };
-    let identity = identify(source, &document, &message.digest, message.received_at);
-    if let Err(e) = &parsed {
-        return Prepared::dead(identity.event_type.ok(), Failure::of(Reason::InvalidJson, e.to_string()));
-    }
-    if let Err(failure) = identity.event_id {
-        return Prepared::dead(identity.event_type.ok(), failure);
-    }
-    let event_type = match identity.event_type {
-        Ok(event_type) => event_type,
-        Err(failure) => return Prepared::dead(None, failure),
-    };
-    let changes = source.projections.iter().filter_map(|projection| {
-        let effect = projection.concerns(&event_type)?;
-        Some(change(projection, effect, &Input { document: &document, event_type: &event_type, message, source }))
-    });
-    let plan = match changes.collect::<Result<Vec<_>, _>>() {
-        Ok(changes) if changes.is_empty() => Plan::Ignore,
-        Ok(changes) => Plan::Apply(changes),
-        Err(failure) => Plan::Setback(Setback::Dead(failure)),
-    };
-    Prepared { event_type: Some(event_type), plan }
+/// What [`identify`] reads of a body.
+pub fn identity_outline(source: &Source) -> Outline {
+    Outline::of(identity_places(source))
 }
 
-/// Whether any rule of the source looks at headers or query; if none does, the facts need not be read.
-fn needs_facts(source: &Source) -> bool {
-    source.id.places().into_iter().any(Locator::is_outside_body)
-        || source.event_type.is_outside_body()
-        || source.projections.iter().any(|p| p.places().any(Locator::is_outside_body))
+fn identity_places(source: &Source) -> Vec<&Locator> {
+    [source.id.places(), vec![&source.event_type]].concat()
+}
+
+/// A source with what is worked out of its rules once, for all its messages.
+#[derive(Clone, Debug)]
+pub struct Preparer {
+    source: Arc<Source>,
+    outline: Outline,
+    /// Whether any rule looks at headers or query; if none does, the facts need not be read.
+    needs_facts: bool,
+}
+
+impl Preparer {
+    /// Makes it ready.
+    pub fn of(source: Arc<Source>) -> Self {
+        let projections = &source.projections;
+        let places: Vec<_> =
+            identity_places(&source).into_iter().chain(projections.iter().flat_map(Projection::places)).collect();
+        let needs_facts = places.iter().any(|place| place.is_outside_body());
+        let is_whole = projections.iter().any(|projection| projection.state == StateRule::Whole);
+        let outline = if is_whole { Outline::whole() } else { Outline::of(places) };
+        Self { source, outline, needs_facts }
+    }
+
+    /// Works out what `message` means for the entities of the source.
+    pub fn prepare(&self, message: &Message) -> Prepared {
+        let source = &*self.source;
+        let facts = if self.needs_facts { message.facts.decode() } else { Facts::default() };
+        let parsed = read(source.format, &message.body, &self.outline);
+        let document = Document { json: parsed.as_ref().ok(), headers: &facts.headers, query: &facts.query };
+        let identity = identify(source, &document, &message.digest, message.received_at);
+        if let Err(e) = &parsed {
+            return Prepared::dead(identity.event_type.ok(), Failure::of(Reason::InvalidJson, e.to_string()));
+        }
+        if let Err(failure) = identity.event_id {
+            return Prepared::dead(identity.event_type.ok(), failure);
+        }
+        let event_type = match identity.event_type {
+            Ok(event_type) => event_type,
+            Err(failure) => return Prepared::dead(None, failure),
+        };
+        let changes = source.projections.iter().filter_map(|projection| {
+            let effect = projection.concerns(&event_type)?;
+            Some(change(projection, effect, &Input { document: &document, event_type: &event_type, message, source }))
+        });
+        let plan = match changes.collect::<Result<Vec<_>, _>>() {
+            Ok(changes) if changes.is_empty() => Plan::Ignore,
+            Ok(changes) => Plan::Apply(changes),
+            Err(failure) => Plan::Setback(Setback::Dead(failure)),
+        };
+        Prepared { event_type: Some(event_type), plan }
+    }
 }
 
 fn id_of_first(lists: &[Vec<Locator>], document: &Document<'_>) -> Result<String, Failure> {
@@ -237,9 +264,10 @@ struct Input<'a> {
 /// outside the body. Equal bytes may come under other headers, and mean something else.
 fn context(projection: &Projection, input: &Input<'_>) -> Digest {
     let outside = projection.places().filter(|place| place.is_outside_body());
-    let values: Vec<_> = outside.map(|place| place.find(input.document).map(std::borrow::Cow::into_owned)).collect();
-    let context = serde_json::json!([input.source.name, projection.name, input.event_type, values]);
-    Digest::of(context.to_string().as_bytes())
+    let values: Vec<_> = outside.map(|place| place.find(input.document)).collect();
+    let context = (&input.source.name, &projection.name, input.event_type, values);
+    // Neither names nor values can fail to be written.
+    Digest::of(&serde_json::to_vec(&context).unwrap_or_default())
 }
 
 fn change(projection: &Projection, effect: Effect, input: &Input<'_>) -> Result<Change, Failure> {

@@ -6,6 +6,10 @@ use crate::time::Timestamp;
 use crate::version::VersionRule;
 use bytes::Bytes;
 
+fn prepare(source: &Source, message: &Message) -> Prepared {
+    Preparer::of(Arc::new(source.clone())).prepare(message)
+}
+
 fn at(text: &str) -> Locator {
     Locator::parse(text).unwrap()
 }
@@ -214,6 +218,18 @@ fn one_key_never_stands_for_two_states() {
     assert_eq!(under("a").order_key, a.order_key);
 }
 
+/// Order keys end in it and are stored: its text is part of the stored format.
+#[test]
+fn the_context_is_of_a_stable_text() {
+    let projection = Projection { key: vec![at("/id"), at("header:X-\"Shop"), at("query:no")], ..orders() };
+    let source = source(projection.clone());
+    let headers = [("x-\"shop".to_owned(), "caf\u{e9}\n\"".to_owned())];
+    let document = Document { json: None, headers: &headers, query: "" };
+    let input = Input { document: &document, event_type: "order.\"paid\"", message: &message(b"{}"), source: &source };
+    let text = r#"["shop","order","order.\"paid\"",["café\n\"",null]]"#;
+    assert_eq!(context(&projection, &input), Digest::of(text.as_bytes()));
+}
+
 #[test]
 fn of_two_documents_the_one_with_the_higher_digest_wins_whatever_their_context() {
     let key = |body: &str| changes(orders(), body)[0].order_key.clone();
@@ -282,7 +298,7 @@ fn derived_ids_with_a_window_begin_anew_with_it() {
 
 #[test]
 fn forms_are_objects_of_texts() {
-    let read = |body: &str| read(BodyFormat::Form, body.as_bytes()).unwrap().to_string();
+    let read = |body: &str| read(BodyFormat::Form, body.as_bytes(), &Outline::whole()).unwrap().to_string();
     assert_eq!(read("a=1&b=x+y%26&c"), r#"{"a":"1","b":"x y&","c":""}"#);
     assert_eq!(read("a=1&a=2&a=3&b=4"), r#"{"a":["1","2","3"],"b":"4"}"#);
     assert_eq!(read(""), "{}");

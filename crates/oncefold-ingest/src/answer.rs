@@ -4,12 +4,12 @@
 use crate::certificates::NoCertificate;
 use crate::outcome::Outcome;
 use crate::settings::Respond;
-use axum::body::Body;
-use axum::response::Response;
+use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::Full;
 use oncefold_core::queue::PublishError;
 use oncefold_core::store::StoreError;
 use oncefold_signature::{Answer, Rejection};
@@ -17,6 +17,9 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+
+/// An answer: short, and whole.
+pub(crate) type Response = http::Response<Full<Bytes>>;
 
 /// The answer's header that names the delivery in our logs.
 const TRACE: HeaderName = HeaderName::from_static("oncefold-trace");
@@ -117,7 +120,7 @@ impl Refusal {
         let title = status.canonical_reason().unwrap_or_default();
         let problem = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": detail});
         let bare = context.bare_401 && matches!(self, Self::Rejected(_));
-        let mut response = Response::new(if bare { Body::empty() } else { Body::from(problem.to_string()) });
+        let mut response = Response::new(Full::from(if bare { String::new() } else { problem.to_string() }));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         if !bare {
@@ -164,7 +167,7 @@ pub(crate) struct AnswerContext<'a> {
 
 /// The answer to an accepted delivery.
 pub(crate) fn accepted(respond: &Respond, trace: &str) -> Response {
-    let mut response = Response::new(Body::from(respond.body.clone()));
+    let mut response = Response::new(Full::new(respond.body.clone()));
     *response.status_mut() = respond.status;
     if let Some(content_type) = &respond.content_type {
         response.headers_mut().insert(CONTENT_TYPE, content_type.clone());
@@ -174,7 +177,7 @@ pub(crate) fn accepted(respond: &Respond, trace: &str) -> Response {
 
 /// The answer to a handshake, to the letter.
 pub(crate) fn handshake(answer: &Answer, trace: &str) -> Response {
-    let mut response = Response::new(Body::from(answer.body.clone()));
+    let mut response = Response::new(Full::from(answer.body.clone()));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     if let Some(content_type) = answer.content_type {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -1,10 +1,9 @@
 //! Reading a body once, bounded in bytes, in time, and in what all bodies together may hold.
 
 use crate::answer::Refusal;
-use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use hyper::body::Body as _;
+use hyper::body::Body;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
@@ -31,7 +30,11 @@ pub(crate) struct HeldBody {
 
 /// Reads the body. A declared length over the limit is refused before anything is read, so that a client that waits
 /// for `100 Continue` never sends it.
-pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<HeldBody, Refusal> {
+pub(crate) async fn read<B>(body: B, limits: &BodyLimits) -> Result<HeldBody, Refusal>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Error + 'static,
+{
     if body.size_hint().lower() > limits.max_body as u64 {
         return Err(Refusal::TooLarge(limits.max_body));
     }
@@ -40,7 +43,11 @@ pub(crate) async fn read(body: Body, limits: &BodyLimits) -> Result<HeldBody, Re
         .unwrap_or_else(|_| Err(Refusal::TooSlow(limits.timeout)))
 }
 
-async fn read_all(mut body: Body, limits: &BodyLimits) -> Result<HeldBody, Refusal> {
+async fn read_all<B>(mut body: B, limits: &BodyLimits) -> Result<HeldBody, Refusal>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Error + 'static,
+{
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(limits.max_body);
     let mut share = reserve(limits, 0)?;
     let mut collected = Collected::Nothing;

@@ -1,14 +1,14 @@
 //! One connection: HTTP/1.1 with keep-alive and pipelining, until the client or we have had enough of it.
 
+use crate::intake::{Intake, receive};
 use crate::linger::Lingering;
 use crate::settings::IngestSettings;
-use axum::Router;
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ const YOUNG: Duration = Duration::from_secs(1);
 /// What connections share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) routes: Router,
+    pub(crate) intake: Arc<Intake>,
     pub(crate) http: http1::Builder,
     /// Stop after what is in hand.
     pub(crate) soft: CancellationToken,
@@ -57,17 +57,16 @@ pub(crate) async fn serve(stream: TcpStream, shared: Shared) {
     }
     let in_hand = Arc::new(AtomicUsize::new(0));
     let linger = Arc::new(AtomicBool::new(false));
-    let routes = TowerToHyperService::new(shared.routes);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let held = InHand::one_more(&in_hand);
         let linger = Arc::clone(&linger);
-        let answer = routes.call(request);
+        let intake = Arc::clone(&shared.intake);
         async move {
-            let answer = answer.await;
+            let answer = receive(intake, request).await;
             let refused = |status: StatusCode| !status.is_success() && status != StatusCode::UNAUTHORIZED;
-            linger.store(answer.as_ref().is_ok_and(|answer| refused(answer.status())), Ordering::Relaxed);
+            linger.store(refused(answer.status()), Ordering::Relaxed);
             drop(held);
-            answer
+            Ok::<_, Infallible>(answer)
         }
     });
     let io = TokioIo::new(Lingering::around(stream, Arc::clone(&linger)));

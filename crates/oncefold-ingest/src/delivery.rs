@@ -1,13 +1,12 @@
 //! A delivery that was received whole: a handshake that is answered, or verified over its raw bytes, made durable, answered.
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, Response};
 use crate::body::HeldBody;
 use crate::certificates::NoCertificate;
 use crate::events::KeptEvent;
 use crate::intake::{SourceState, Tally, unix_time};
 use crate::outbound;
 use crate::settings::SourceKeys;
-use axum::response::Response;
 use http::request::Parts;
 use oncefold_core::Timestamp;
 use oncefold_signature::{Answer, Handshake, Rejection, RejectionReason, Reply, Request, Verdict, Verified};

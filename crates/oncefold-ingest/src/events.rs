@@ -5,7 +5,6 @@ use crate::body::reserve;
 use crate::delivery::Delivery;
 use crate::inflate::{Encoding, Inflated, gunzip};
 use crate::intake::Kept;
-use crate::recorder::Recorded;
 use crate::settings::SourceKeys;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -29,10 +28,33 @@ impl Delivery {
         keys: &SourceKeys,
         items: Vec<(&[u8], Verified)>,
     ) -> Result<Vec<KeptEvent>, Refusal> {
+        let (messages, _share) = self.messages(keys, items)?;
+        if let [message] = messages.as_slice() {
+            let kept = self.tally.intake.keep(message).await?;
+            return Ok(messages.into_iter().zip([kept]).collect());
+        }
+        let kept = join_all(messages.iter().map(|message| self.tally.intake.keep(message))).await;
+        messages.into_iter().zip(kept).map(|(message, kept)| kept.map(|kept| (message, kept))).collect()
+    }
+
+    /// The events, and what their inflated bytes hold of what may be in hand.
+    fn messages(
+        &self,
+        keys: &SourceKeys,
+        items: Vec<(&[u8], Verified)>,
+    ) -> Result<(Vec<Arc<Message>>, Option<OwnedSemaphorePermit>), Refusal> {
         let settings = &self.source.settings;
         let (query, token) = (self.query(), self.path_token.as_deref());
         let recorded = self.source.recorder.record(&self.parts.headers, query, token);
-        let (inflated, _share) = self.inflated()?;
+        let mut facts = Facts {
+            trace_id: self.tally.trace().to_owned(),
+            content_type: recorded.content_type,
+            headers: recorded.headers,
+            query: recorded.query,
+            scheme: keys.scheme_name.clone(),
+            secret_index: None,
+        };
+        let (inflated, share) = self.inflated()?;
         let mut messages = vec![];
         for (item, verified) in items {
             let body = match &inflated {
@@ -40,15 +62,15 @@ impl Delivery {
                 None => self.body.bytes.slice_ref(item),
             };
             let body = match settings.model.format {
-                BodyFormat::Query if body.is_empty() => Bytes::copy_from_slice(recorded.query.as_bytes()),
+                BodyFormat::Query if body.is_empty() => Bytes::copy_from_slice(facts.query.as_bytes()),
                 _ => body,
             };
-            let facts = self.facts(keys, &recorded, verified);
+            facts.secret_index = verified.secret_index;
+            let encoded = FactsJson::encode(&facts);
             let events = split(settings.split.as_deref(), &body);
-            messages.extend(events.into_iter().map(|body| Arc::new(self.message(&recorded, facts.clone(), body))));
+            messages.extend(events.into_iter().map(|body| Arc::new(self.message(&facts, encoded.clone(), body))));
         }
-        let kept = join_all(messages.iter().map(|message| self.tally.intake.keep(message))).await;
-        messages.into_iter().zip(kept).map(|(message, kept)| kept.map(|kept| (message, kept))).collect()
+        Ok((messages, share))
     }
 
     /// The inflated body and its share of what may be in hand, where it is compressed. What cannot be inflated is kept as
@@ -68,22 +90,12 @@ impl Delivery {
         }
     }
 
-    fn facts(&self, keys: &SourceKeys, recorded: &Recorded, verified: Verified) -> FactsJson {
-        FactsJson::encode(&Facts {
-            trace_id: self.tally.trace().to_owned(),
-            content_type: recorded.content_type.clone(),
-            headers: recorded.headers.clone(),
-            query: recorded.query.clone(),
-            scheme: keys.scheme_name.clone(),
-            secret_index: verified.secret_index,
-        })
-    }
-
     /// The event as it travels. What its id and type cannot be read from is not refused: a worker parks it.
-    fn message(&self, recorded: &Recorded, facts: FactsJson, body: Bytes) -> Message {
+    fn message(&self, facts: &Facts, encoded: FactsJson, body: Bytes) -> Message {
         let source = &self.source.settings.model;
-        let parsed = self.source.identity_reads_body.then(|| prepare::read(source.format, &body).ok()).flatten();
-        let document = Document { json: parsed.as_ref(), headers: &recorded.headers, query: &recorded.query };
+        let parts = self.source.identity.as_ref();
+        let parsed = parts.and_then(|parts| prepare::read(source.format, &body, parts).ok());
+        let document = Document { json: parsed.as_ref(), headers: &facts.headers, query: &facts.query };
         let digest = Digest::of(&body);
         let identity = prepare::identify(source, &document, &digest, self.received_at);
         Message {
@@ -95,7 +107,7 @@ impl Delivery {
             generation: 0,
             attempts: 0,
             digest,
-            facts,
+            facts: encoded,
             body,
         }
     }

@@ -1,9 +1,10 @@
 //! From a request's head to its body: which source, whether it takes such a request, and one tally of how it ended.
 
-use crate::answer::{self, AnswerContext, NotSpooled, Refusal};
+use crate::answer::{self, AnswerContext, NotSpooled, Refusal, Response};
 use crate::body::{self, BodyLimits};
 use crate::certificates::Certificates;
 use crate::delivery::Delivery;
+use crate::detached::Detached;
 use crate::events::KeptEvent;
 use crate::inflate::Encoding;
 use crate::outbound::Outbound;
@@ -13,18 +14,19 @@ use crate::rejections::RejectedLog;
 use crate::report::{self, LineBudget};
 use crate::settings::{IngestSettings, IntakeSource, SourceKeys};
 use crate::spooler::Spooler;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::Response;
-use axum::routing::any;
+use bytes::Bytes;
+use http::Request;
 use http::request::Parts;
+use hyper::body::Body;
+use oncefold_core::outline::Outline;
 use oncefold_core::queue::{PublishError, Publisher};
-use oncefold_core::{Clock, Entropy, Message, Timestamp};
+use oncefold_core::{Clock, Entropy, Message, Timestamp, prepare};
 use oncefold_signature::{Answer, Handshake};
-use oncefold_telemetry::Metrics;
+use oncefold_telemetry::{Histogram, IntCounter, Metrics};
 use percent_encoding::percent_decode_str;
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,25 +60,38 @@ pub(crate) struct Intake {
 pub(crate) struct SourceState {
     pub(crate) settings: IntakeSource,
     pub(crate) recorder: Recorder,
-    pub(crate) identity_reads_body: bool,
+    /// What is read of a body to tell id and type; nothing where they stand elsewhere.
+    pub(crate) identity: Option<Outline>,
     lines: LineBudget,
     /// The budget of the rejected log.
     pub(crate) rejections: LineBudget,
     keys: RwLock<Arc<SourceKeys>>,
+    usual: Usual,
+}
+
+/// The metrics of how most deliveries end, each looked up when it is first needed.
+#[derive(Default)]
+struct Usual {
+    accepted: OnceLock<IntCounter>,
+    ack_seconds: OnceLock<Histogram>,
+    /// Of the first secret.
+    secret_matches: OnceLock<IntCounter>,
 }
 
 impl SourceState {
     pub(crate) fn of(settings: IntakeSource) -> Self {
         let recorder = Recorder::of(&settings);
-        let identity_reads_body = identity_reads_body(&settings.model);
+        let reads_body = identity_reads_body(&settings.model);
+        let identity = reads_body.then(|| prepare::identity_outline(&settings.model));
         let keys = RwLock::new(Arc::new(settings.keys.clone()));
         Self {
             settings,
             recorder,
-            identity_reads_body,
+            identity,
             lines: LineBudget::full(),
             rejections: LineBudget::full(),
             keys,
+            usual: Usual::default(),
         }
     }
 
@@ -90,16 +105,12 @@ impl SourceState {
     }
 }
 
-/// `/in/{source}` and `/in/{source}/{token}`; everything else is an unknown source.
-pub(crate) fn routes(intake: Arc<Intake>) -> axum::Router {
-    axum::Router::new()
-        .route("/in/{source}", any(receive))
-        .route("/in/{source}/{token}", any(receive))
-        .fallback(receive)
-        .with_state(intake)
-}
-
-async fn receive(State(intake): State<Arc<Intake>>, request: Request<Body>) -> Response {
+/// Answers a request: `/in/{source}` and `/in/{source}/{token}`; everything else is an unknown source.
+pub(crate) async fn receive<B>(intake: Arc<Intake>, request: Request<B>) -> Response
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Error + 'static,
+{
     let (started, received_at) = (Instant::now(), intake.clock.now());
     let (parts, body) = request.into_parts();
     let place = Place::of(parts.uri.path());
@@ -125,14 +136,12 @@ async fn receive(State(intake): State<Arc<Intake>>, request: Request<Body>) -> R
         place.and_then(|place| place.token).map(|token| percent_decode_str(token).decode_utf8_lossy().into_owned());
     // From here on the delivery is ours: a client that goes away does not cancel what was received whole.
     tally.ends_as = Some(Refusal::CutOff);
-    let trace = tally.trace.clone();
     let delivery = Delivery { source, parts, body, path_token, received_at, tally };
-    let abandon = intake.abandon.clone();
-    let delivered = intake.tasks.spawn(async move { abandon.run_until_cancelled(delivery.take()).await });
-    delivered.await.ok().flatten().unwrap_or_else(|| cut_off(&intake, &trace))
+    let delivered = Detached::of(delivery.take(), Arc::clone(&intake)).await;
+    delivered.unwrap_or_else(|| cut_off(&intake, &hex::encode(trace)))
 }
 
-/// The answer where the task that took the delivery is gone; it counted and logged itself.
+/// The answer where what took the delivery panicked; the delivery counted and logged itself.
 fn cut_off(intake: &Intake, trace: &str) -> Response {
     let retry_after = intake.settings.retry_after;
     Refusal::CutOff.answer(&AnswerContext {
@@ -248,10 +257,16 @@ impl Tally {
 
     /// Counts which of the source's secrets matched, each once a delivery.
     pub(crate) fn count_secrets(&self, matched: impl Iterator<Item = usize>) {
-        let matched: BTreeSet<usize> = matched.collect();
+        let mut matched: Vec<usize> = matched.collect();
+        matched.sort_unstable();
+        matched.dedup();
+        let matches = &self.intake.metrics.ingest_secret_matches;
         for secret in matched {
-            let labels = [self.label(), &secret.to_string()];
-            self.intake.metrics.ingest_secret_matches.with_label_values(&labels).inc();
+            let look_up = || matches.with_label_values(&[self.label(), &secret.to_string()]);
+            match &self.source {
+                Some(source) if secret == 0 => source.usual.secret_matches.get_or_init(look_up).inc(),
+                _ => look_up().inc(),
+            }
         }
     }
 
@@ -262,7 +277,8 @@ impl Tally {
         self.count(if is_spooled { Outcome::Spooled } else { Outcome::Accepted });
         let name = source.settings.model.name.as_str();
         let elapsed = self.started.elapsed().as_secs_f64();
-        self.intake.metrics.ingest_ack_seconds.with_label_values(&[name]).observe(elapsed);
+        let look_up = || self.intake.metrics.ingest_ack_seconds.with_label_values(&[name]);
+        source.usual.ack_seconds.get_or_init(look_up).observe(elapsed);
         for (message, kept) in events {
             let (outcome, detail) = match kept {
                 Kept::InQueue => (Outcome::Accepted, None),
@@ -272,7 +288,7 @@ impl Tally {
                 target: "oncefold::ingest",
                 source = name,
                 event = %message.id,
-                event_id = %message.event_id.escape_debug(),
+                event_id = %report::escaped(&message.event_id),
                 outcome = outcome.as_str(),
                 detail = detail.as_deref(),
                 trace = self.trace,
@@ -316,7 +332,11 @@ impl Tally {
     }
 
     fn count(&self, outcome: Outcome) {
-        self.intake.metrics.ingest_deliveries.with_label_values(&[self.label(), outcome.as_str()]).inc();
+        let look_up = || self.intake.metrics.ingest_deliveries.with_label_values(&[self.label(), outcome.as_str()]);
+        match &self.source {
+            Some(source) if outcome == Outcome::Accepted => source.usual.accepted.get_or_init(look_up).inc(),
+            _ => look_up().inc(),
+        }
     }
 
     fn label(&self) -> &str {

@@ -1,11 +1,10 @@
 use crate::fakes::{Behaviour, Counting, StoppedClock, fake};
-use crate::intake::routes;
+use crate::intake::receive;
 use crate::server::intake_of;
 use crate::settings::{IngestParts, IngestSettings, IntakeSource, Respond, SourceKeys};
-use axum::body::Body;
+use bytes::Bytes;
 use http::{Method, Request};
-use hyper::service::Service as _;
-use hyper_util::service::TowerToHyperService;
+use http_body_util::Full;
 use oncefold_core::locator::Locator;
 use oncefold_core::model::{BodyFormat, IdRule};
 use oncefold_core::{Source, SourceName};
@@ -66,9 +65,8 @@ async fn a_request_whose_future_is_dropped_is_kept_counted_and_given_back() {
     .unwrap();
     let intake = Arc::new(intake);
     let free = intake.body_limits.in_hand.available_permits();
-    let service = TowerToHyperService::new(routes(Arc::clone(&intake)));
-    let request = Request::post("/in/shop").body(Body::from("{}")).unwrap();
-    let mut answer = Box::pin(service.call(request));
+    let request = Request::post("/in/shop").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+    let mut answer = Box::pin(receive(Arc::clone(&intake), request));
     tokio::select! {
         _ = &mut answer => panic!("answered before the queue confirmed"),
         () = async { while queue.entered() == 0 { tokio::task::yield_now().await } } => {}

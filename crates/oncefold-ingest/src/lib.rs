@@ -14,6 +14,7 @@ mod body;
 mod certificates;
 mod connection;
 mod delivery;
+mod detached;
 mod events;
 mod health;
 mod inflate;

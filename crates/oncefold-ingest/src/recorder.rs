@@ -18,7 +18,8 @@ pub(crate) struct Recorder {
     /// Headers and query parameters that the source's rules read: kept first when not all fit.
     needed_headers: HashSet<String>,
     needed_parameters: HashSet<String>,
-    secret_headers: HashSet<String>,
+    /// Few: looked through faster than hashed.
+    secret_headers: Vec<String>,
     secret_parameters: HashSet<String>,
 }
 
@@ -31,9 +32,8 @@ pub(crate) struct Recorded {
 
 impl Recorder {
     pub(crate) fn of(source: &IntakeSource) -> Self {
-        let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<HashSet<_>>();
-        let mut secret_headers = lower(&source.redact_headers);
-        secret_headers.extend(ALWAYS_REDACTED.map(str::to_owned));
+        let redacted = source.redact_headers.iter().map(|name| name.to_ascii_lowercase());
+        let secret_headers = redacted.chain(ALWAYS_REDACTED.map(str::to_owned)).collect();
         let (mut needed_headers, mut needed_parameters) = (HashSet::new(), HashSet::new());
         for place in places(&source.model) {
             match place {
@@ -63,10 +63,10 @@ impl Recorder {
         let all = headers.iter().map(|(name, value)| {
             let text = String::from_utf8_lossy(value.as_bytes());
             let copied = || {
-                !self.needed_headers.contains(name.as_str())
-                    && secrets.iter().any(|secret| text.contains(secret.as_str()))
+                secrets.iter().any(|secret| text.contains(secret.as_str()))
+                    && !self.needed_headers.contains(name.as_str())
             };
-            let secret = self.secret_headers.contains(name.as_str()) || copied();
+            let secret = self.secret_headers.iter().any(|secret| secret == name.as_str()) || copied();
             (name.as_str().to_owned(), if secret { REDACTED.to_owned() } else { text.into_owned() })
         });
         let needed = |header: &(String, String)| self.needed_headers.contains(&header.0);

@@ -2,6 +2,7 @@
 //! then a count of those left out, so that a forger cannot fill a disk.
 
 use crate::answer::Refusal;
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -73,6 +74,12 @@ pub(crate) fn refused(source: &str, budget: &LineBudget, refusal: &Refusal, trac
 /// An error's text, cut.
 pub(crate) fn detail(error: &impl std::error::Error) -> String {
     error.to_string().chars().take(DETAIL_CHARS_MAX).collect()
+}
+
+/// A text as [`str::escape_debug`] has it; most need no escapes.
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\'' | b'\\');
+    if text.bytes().all(is_plain) { Cow::Borrowed(text) } else { Cow::Owned(text.escape_debug().to_string()) }
 }
 
 /// A short, escaped piece of what somebody sent.

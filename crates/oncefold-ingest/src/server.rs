@@ -4,7 +4,7 @@ use crate::body::BodyLimits;
 use crate::certificates::Certificates;
 use crate::connection::{self, Shared};
 use crate::health::IngestHealth;
-use crate::intake::{Intake, SourceState, routes};
+use crate::intake::{Intake, SourceState};
 use crate::rejections::{RejectedWriter, rejected_log};
 use crate::report::LineBudget;
 use crate::settings::{IngestError, IngestParts, IntakeSource, SourceKeys};
@@ -144,7 +144,7 @@ impl Ingest {
             listener: self.listener,
             slots: Arc::new(Semaphore::new(self.intake.settings.max_connections)),
             shared: Shared {
-                routes: routes(Arc::clone(&self.intake)),
+                intake: Arc::clone(&self.intake),
                 http: connection::http(&self.intake.settings),
                 soft: soft.clone(),
                 pressure: Arc::new(Notify::new()),

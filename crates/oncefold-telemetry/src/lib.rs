@@ -2,7 +2,9 @@
 //!
 //! Invariant: labels are bounded. Never an event id, a key, or a text that nobody verified.
 
+mod lines;
 pub mod logs;
 pub mod metrics;
 
 pub use metrics::Metrics;
+pub use prometheus::{Histogram, IntCounter};

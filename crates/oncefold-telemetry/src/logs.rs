@@ -1,12 +1,20 @@
 //! Log set-up: to stderr, as JSON lines unless it is a terminal; written by a thread of its own, so that a slow
 //! stderr never holds up a request.
 
-use std::io::IsTerminal as _;
+use crate::lines::JsonLines;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::thread::sleep;
+use std::time::Duration;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::time::SystemTime;
 
 /// Lines that may wait for stderr; further ones are dropped and the drop is bounded memory, not lost events.
 const WAITING_LINES_MAX: usize = 64_000;
+/// How long the log thread lets lines gather after it wrote, so that it is not woken for each.
+const GATHER: Duration = Duration::from_millis(1);
+/// Lines that gathered are written this many bytes at a time.
+const GATHERED_BYTES_MAX: usize = 32 * 1024;
 const DEFAULT_FILTER: &str = "info,sqlx=warn,hyper=warn";
 
 /// The AMQP client logs whole frames at `trace` and returned messages with their body at `warn`: never, whatever the
@@ -23,20 +31,36 @@ pub struct LogGuard(#[allow(dead_code, reason = "held for its Drop")] WorkerGuar
 /// When the filter cannot be read, or logging was started before; the text says which.
 pub fn start(filter: Option<&str>) -> Result<LogGuard, String> {
     let filter = parse_filter(filter.unwrap_or(DEFAULT_FILTER))?;
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = io::stderr().is_terminal();
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(WAITING_LINES_MAX)
         .lossy(true)
         .thread_name("log")
-        .finish(std::io::stderr());
+        .finish(Gathered(BufWriter::with_capacity(GATHERED_BYTES_MAX, io::stderr())));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(terminal);
     let started = if terminal {
         builder.compact().try_init()
     } else {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+        builder.event_format(JsonLines::by(SystemTime)).try_init()
     };
     started.map_err(|e| e.to_string())?;
     Ok(LogGuard(guard))
+}
+
+/// Writes lines that gathered in one piece. The log thread flushes it whenever no line is left; a line that comes after
+/// a quiet while is written at once.
+struct Gathered<W: Write>(BufWriter<W>);
+
+impl<W: Write> Write for Gathered<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.0.flush();
+        sleep(GATHER);
+        flushed
+    }
 }
 
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {

@@ -1,10 +1,10 @@
 use crate::gate::Gate;
 use crate::health::Health;
 use crate::settings::WorkerSettings;
-use oncefold_core::prepare::{Prepared, prepare};
+use oncefold_core::prepare::{Prepared, Preparer};
 use oncefold_core::queue::Queue;
 use oncefold_core::store::{SpoolStore, Store, StoreError};
-use oncefold_core::{Clock, Entropy, Failure, Message, Reason, Source, SourceName};
+use oncefold_core::{Clock, Entropy, Failure, Message, Reason, SourceName};
 use oncefold_telemetry::Metrics;
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,7 +14,7 @@ use tracing::{error, warn};
 /// What every task of the worker shares.
 pub(crate) struct Context {
     pub settings: WorkerSettings,
-    pub sources: HashMap<SourceName, Arc<Source>>,
+    pub sources: HashMap<SourceName, Preparer>,
     pub rules_version: i64,
     pub store: Arc<dyn Store>,
     pub queue: Arc<dyn Queue>,
@@ -30,7 +30,7 @@ impl Context {
     /// What a message means under the present config.
     pub fn prepare(&self, message: &Message) -> Prepared {
         match self.sources.get(&message.source) {
-            Some(source) => prepare(source, message),
+            Some(source) => source.prepare(message),
             None => {
                 let why = format!("no source `{}` is configured any more", message.source);
                 Prepared::dead(message.event_type.clone(), Failure::of(Reason::UnknownSource, why))

@@ -165,7 +165,7 @@ fn without_texts(message: &Message) -> Message {
     Message {
         event_id: Message::fallback_event_id(&Digest::of(&message.body)),
         event_type: None,
-        facts: FactsJson::encode(&Facts { trace_id: message.facts.trace_id(), ..Facts::default() }),
+        facts: FactsJson::encode(&Facts { trace_id: message.facts.trace_id().into_owned(), ..Facts::default() }),
         ..message.clone()
     }
 }

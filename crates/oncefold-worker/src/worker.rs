@@ -12,6 +12,7 @@ use crate::error::WorkerError;
 use crate::gate::{self, Gate};
 use crate::health::Health;
 use crate::settings::WorkerSettings;
+use oncefold_core::prepare::Preparer;
 use oncefold_core::queue::{Prefetch, Queue};
 use oncefold_core::store::{Rule, RuleConflict, SpoolStore, Store, StoreError};
 use oncefold_core::{Clock, Entropy, Source, SourceName};
@@ -70,7 +71,8 @@ pub async fn build(parts: WorkerParts) -> Result<Worker, WorkerError> {
     for source in &consumed {
         health.fail(&Consumer::part(source), "not consuming yet");
     }
-    let sources = sources.into_iter().map(|source| (source.name.clone(), source)).collect::<HashMap<_, _>>();
+    let sources =
+        sources.into_iter().map(|source| (source.name.clone(), Preparer::of(source))).collect::<HashMap<_, _>>();
     let gate = Gate::default();
     let ctx = Context { settings, sources, rules_version, store, queue, spool, clock, entropy, metrics, gate, health };
     Ok(Worker { ctx: Arc::new(ctx), consumed })

@@ -3,7 +3,7 @@ use crate::{preset, presets};
 use oncefold_core::locator::Locator;
 use oncefold_core::message::{Facts, FactsJson};
 use oncefold_core::model::IdRule;
-use oncefold_core::prepare::{Plan, prepare};
+use oncefold_core::prepare::{Plan, Preparer};
 use oncefold_core::{Digest, EventUuid, Message, Timestamp};
 use oncefold_signature::{HeaderFamily, Scheme, StandardWebhooks, StripeScheme};
 
@@ -123,7 +123,7 @@ fn winner_of(preset: &str, deliveries: [Sent<'_>; 2]) -> (String, Option<String>
             facts: FactsJson::encode(&facts),
             body: body.to_owned().into(),
         };
-        match prepare(&source, &message).plan {
+        match Preparer::of(Arc::new(source.clone())).prepare(&message).plan {
             Plan::Apply(mut changes) if changes.len() == 1 => changes.remove(0),
             other => panic!("{other:?}"),
         }

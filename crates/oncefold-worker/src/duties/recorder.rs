@@ -158,7 +158,7 @@ impl Recorder {
             }
             TrialStart::Settled => {}
             TrialStart::Begun => {
-                info!(source = %message.source, event = %message.id, trace = message.facts.trace_id(),
+                info!(source = %message.source, event = %message.id, trace = &*message.facts.trace_id(),
                     "a suspect is tried alone");
                 let progress = self.ctx.give_verdicts(vec![self.ctx.work(Arc::clone(message))]).await;
                 if let Some(trouble) = progress.trouble {
