@@ -36,6 +36,9 @@ pub struct OrderKeyParts<'a> {
 pub struct OrderKey(Vec<u8>);
 
 impl OrderKey {
+    /// How many bytes stand behind the rank, at the end of every key: digest and context.
+    pub const BELOW_RANK_BYTES: i32 = (DIGEST_BYTES + CONTEXT_BYTES) as i32;
+
     /// Format, epoch, terminal class, version, authority, deleted, rank, digest, context.
     pub fn encode(parts: &OrderKeyParts<'_>) -> Self {
         let mut bytes = Vec::with_capacity(parts.version.len() + 78);

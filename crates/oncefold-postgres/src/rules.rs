@@ -11,12 +11,13 @@ use sqlx::PgConnection;
 use std::collections::HashSet;
 
 /// Names the advisory lock on the rules' version; an arbitrary number that only we use.
-const RULES_LOCK: i64 = 0x6f6e_6365_666f_6c65;
+pub(crate) const RULES_LOCK: i64 = 0x6f6e_6365_666f_6c65;
 
 /// Holds the rules' version as it is until the transaction ends; batches do so side by side. A lock on its row would do
 /// the same, but those who share a row overtake one who waits to change it, which under load never gets to.
 ///
-/// A statement of its own: what comes after it sees what the registration it waited for has committed.
+/// What comes after this statement sees what the registration it waited for has committed; the statement itself would
+/// not. A batch holds the version by its first statement and looks at it in a later one.
 pub(crate) async fn hold_version(connection: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!("SELECT pg_advisory_xact_lock_shared($1)", RULES_LOCK)
         .fetch_one(connection)

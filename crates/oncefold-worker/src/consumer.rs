@@ -1,11 +1,13 @@
-//! One source's consumer: receive, prepare, give verdicts, settle. While the store writes one batch, the next is
-//! received and prepared; settlement stays in order.
+//! One source's consumer: receive, prepare, give verdicts, settle. Two batches are written at once, so that one is at
+//! work while the other commits, and meanwhile the next is received and prepared. Settlement stays in order.
 
 use crate::context::Context;
 use crate::error::WorkerError;
 use crate::pause::Pause;
 use crate::report;
 use crate::verdict::{Progress, Trouble, Work};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
 use oncefold_core::SourceName;
 use oncefold_core::queue::{Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Tag};
 use oncefold_core::store::Settled;
@@ -14,9 +16,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 /// Received messages on their way; `work` holds the readable ones, in order.
+#[derive(Default)]
 struct Batch {
     tags: Vec<(Tag, Kind)>,
     work: Vec<Work>,
+}
+
+/// A batch of which all has a verdict that could get one.
+struct Written {
+    tags: Vec<(Tag, Kind)>,
+    progress: Progress,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,60 +104,53 @@ impl Consumer {
         ended
     }
 
+    /// Writes batches, several at once, and settles them in the order they were received. What comes in while every
+    /// writer is busy makes the next batch larger.
     async fn batches(&self, subscription: &mut dyn Subscription) -> Ended {
-        let mut ahead: Option<Batch> = None;
-        loop {
-            let batch = match ahead.take() {
-                Some(batch) => batch,
-                None => match self.receive(subscription).await {
-                    Ok(batch) => batch,
-                    Err(ended) => return ended,
-                },
-            };
-            let Batch { tags, work } = batch;
-            let (progress, next) = self.overlapped(subscription, work).await;
-            let trouble = self.settle(subscription, &tags, progress).await;
-            match (trouble, next) {
-                (Some(ended), _) | (None, Err(ended)) => return ended,
-                (None, Ok(_)) if self.soft.is_cancelled() => return Ended::Stopped,
-                (None, Ok(next)) => ahead = next,
+        let mut writing = FuturesOrdered::new();
+        let mut next = Batch::default();
+        let ended = loop {
+            if !next.tags.is_empty() && writing.len() < self.ctx.settings.writers {
+                writing.push_back(self.write(std::mem::take(&mut next)));
             }
+            let room = self.ctx.settings.batch.saturating_sub(next.tags.len());
+            tokio::select! {
+                biased;
+                Some(written) = writing.next() => match self.settle(subscription, written).await {
+                    Some(ended) => break ended,
+                    None if self.soft.is_cancelled() => break Ended::Stopped,
+                    None => {}
+                },
+                received = self.receive(subscription, room), if room > 0 => match received {
+                    Ok(received) => self.take_in(received, &mut next),
+                    Err(ended) => break ended,
+                },
+            }
+        };
+        while let Some(written) = writing.next().await {
+            let _ = self.settle(subscription, written).await; // the first reason to end is the one that counts
         }
+        ended
     }
 
-    async fn receive(&self, subscription: &mut dyn Subscription) -> Result<Batch, Ended> {
-        let settings = &self.ctx.settings;
+    async fn write(&self, batch: Batch) -> Written {
+        let progress = match batch.work.is_empty() {
+            true => Progress { settled: vec![], trouble: None },
+            false => self.ctx.give_verdicts(batch.work).await,
+        };
+        Written { tags: batch.tags, progress }
+    }
+
+    async fn receive(&self, subscription: &mut dyn Subscription, max: usize) -> Result<Vec<Received>, Ended> {
         tokio::select! {
             biased;
             () = self.soft.cancelled() => Err(Ended::Stopped),
             () = self.ctx.gate.closed() => Err(Ended::StoreAway(None)),
-            received = subscription.receive(settings.batch, settings.linger) => {
-                received.map(|r| self.prepared(r)).map_err(Ended::QueueAway)
-            }
+            received = subscription.receive(max, self.ctx.settings.linger) => received.map_err(Ended::QueueAway),
         }
     }
 
-    /// Gives verdicts on `work`, and meanwhile takes in at most one batch more.
-    async fn overlapped(
-        &self,
-        subscription: &mut dyn Subscription,
-        work: Vec<Work>,
-    ) -> (Progress, Result<Option<Batch>, Ended>) {
-        if work.is_empty() {
-            return (Progress { settled: vec![], trouble: None }, Ok(None));
-        }
-        let writing = self.ctx.give_verdicts(work);
-        tokio::pin!(writing);
-        let next = tokio::select! {
-            biased;
-            progress = &mut writing => return (progress, Ok(None)),
-            next = self.receive(subscription) => next.map(Some),
-        };
-        (writing.await, next)
-    }
-
-    fn prepared(&self, received: Vec<Received>) -> Batch {
-        let mut batch = Batch { tags: Vec::with_capacity(received.len()), work: Vec::with_capacity(received.len()) };
+    fn take_in(&self, received: Vec<Received>, batch: &mut Batch) {
         for Received { tag, message, .. } in received {
             match message {
                 Ok(message) => {
@@ -161,16 +163,11 @@ impl Consumer {
                 }
             }
         }
-        batch
     }
 
     /// Settles what has a verdict; the rest goes back to the queue when the subscription closes.
-    async fn settle(
-        &self,
-        subscription: &mut dyn Subscription,
-        tags: &[(Tag, Kind)],
-        progress: Progress,
-    ) -> Option<Ended> {
+    async fn settle(&self, subscription: &mut dyn Subscription, written: Written) -> Option<Ended> {
+        let Written { tags, progress } = written;
         let mut settled = progress.settled.iter();
         let settlements = tags.iter().map_while(|(tag, kind)| match kind {
             Kind::Foreign => Some((*tag, Settlement::Reject)),

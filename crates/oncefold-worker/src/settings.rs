@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct WorkerSettings {
     /// Most events of one transaction.
     pub batch: usize,
+    /// Batches of a source that are written at once.
+    pub writers: usize,
     /// How long a batch waits to fill, since its first message.
     pub linger: Duration,
     /// Most messages a source's consumer holds unsettled.
@@ -33,6 +35,7 @@ impl WorkerSettings {
         const HOUR_S: u64 = 3600;
         Self {
             batch: 500,
+            writers: 2,
             linger: Duration::from_millis(10),
             prefetch: 1000,
             prefetch_bytes: 16 * 1024 * 1024,

@@ -3,6 +3,7 @@
 use super::row::Row;
 use crate::convert::{count, digest, integer, micros, moment, small, source, status};
 use crate::error::store_error;
+use crate::rules::RULES_LOCK;
 use oncefold_core::id::EventUuid;
 use oncefold_core::message::Message;
 use oncefold_core::store::{StoreError, variant_event_id};
@@ -32,18 +33,18 @@ impl<'a> Columns<'a> {
     fn of(rows: &[&'a Row]) -> Self {
         Self {
             ids: column(rows, |row| row.id.as_uuid()),
-            types: column(rows, |row| row.event_type.as_deref()),
+            types: sparse(rows, |row| row.event_type.as_deref()),
             statuses: column(rows, |row| row.status.as_str()),
             generations: column(rows, |row| integer(row.generation)),
             deliveries: column(rows, |row| i64::try_from(row.deliveries).unwrap_or(i64::MAX)),
             attempts: column(rows, |row| integer(row.attempts)),
-            next_attempts: column(rows, |row| micros(row.next_attempt_at)),
-            leases: column(rows, |row| micros(row.lease_until)),
-            settled: column(rows, |row| micros(row.settled_at)),
-            dead: column(rows, |row| micros(row.dead_at)),
-            reasons: column(rows, |row| row.error.as_ref().map(|(reason, _)| reason.as_str())),
-            messages: column(rows, |row| row.error.as_ref().map(|(_, message)| message.as_str())),
-            stored: column(rows, |row| micros(row.stored_at)),
+            next_attempts: sparse(rows, |row| micros(row.next_attempt_at)),
+            leases: sparse(rows, |row| micros(row.lease_until)),
+            settled: sparse(rows, |row| micros(row.settled_at)),
+            dead: sparse(rows, |row| micros(row.dead_at)),
+            reasons: sparse(rows, |row| row.error.as_ref().map(|(reason, _)| reason.as_str())),
+            messages: sparse(rows, |row| row.error.as_ref().map(|(_, message)| message.as_str())),
+            stored: sparse(rows, |row| micros(row.stored_at)),
         }
     }
 }
@@ -52,22 +53,39 @@ fn column<'a, T>(rows: &[&'a Row], value: impl Fn(&'a Row) -> T) -> Vec<T> {
     rows.iter().map(|row| value(row)).collect()
 }
 
-/// Inserts the rows whose events are not known, and answers their ids. The rules' version, which the
-/// transaction holds, is looked at in the same statement.
-///
-/// # Errors
-/// [`StoreError::RulesBehind`] where the store's version is higher than `rules_version`.
-pub(super) async fn claim(
-    connection: &mut PgConnection,
-    rows: &[&Row],
-    rules_version: i64,
-) -> Result<HashSet<EventUuid>, StoreError> {
+/// As [`column`]; nothing where no row has a value: UNNEST fills a shorter list up with nulls.
+fn sparse<'a, T>(rows: &[&'a Row], value: impl Fn(&'a Row) -> Option<T>) -> Vec<Option<T>> {
+    let values = column(rows, value);
+    if values.iter().any(Option::is_some) { values } else { vec![] }
+}
+
+/// Which rows were inserted.
+pub(super) enum Claimed {
+    /// All of them.
+    All,
+    /// Those of these ids.
+    Only(HashSet<EventUuid>),
+}
+
+impl Claimed {
+    /// Whether the row of this id was inserted.
+    pub fn has(&self, id: EventUuid) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(ids) => ids.contains(&id),
+        }
+    }
+}
+
+/// Inserts the rows whose events are not known, once it holds the rules' version ([`crate::rules`]). What the version is
+/// only a later statement can see.
+pub(super) async fn claim(connection: &mut PgConnection, rows: &[&Row]) -> Result<Claimed, StoreError> {
     let new = Columns::of(rows);
     let sources = column(rows, |row| row.source.as_str());
     let event_ids = column(rows, |row| row.event_id.as_str());
     let digests = column(rows, |row| &row.digest.as_bytes()[..]);
     let received = column(rows, |row| row.received_at.as_micros());
-    let claim = sqlx::query!(
+    let ids = sqlx::query_scalar!(
         r#"
         WITH claimed AS (
             INSERT INTO events (id, source, event_id, type, status, generation, body_digest, received_at_us, deliveries,
@@ -79,11 +97,12 @@ pub(super) async fn claim(
                 $16::text[], $17::bigint[]
             ) AS new (id, source, event_id, type, status, generation, body_digest, received_at_us, deliveries, attempts,
                       next_attempt_at_us, lease_until_us, settled_at_us, dead_at_us, reason, message, stored_at_us)
+            WHERE (SELECT pg_advisory_xact_lock_shared($18)) IS NOT NULL
             ORDER BY source COLLATE "C", event_id COLLATE "C"
             ON CONFLICT DO NOTHING
             RETURNING id
         )
-        SELECT (SELECT version FROM rules_version) AS "version!", ARRAY(SELECT id FROM claimed) AS "ids!"
+        SELECT CASE WHEN count(*) < cardinality($1) THEN coalesce(array_agg(id), '{}') END FROM claimed
         "#,
         &new.ids,
         &sources as &[&str],
@@ -102,14 +121,12 @@ pub(super) async fn claim(
         &new.reasons as &[Option<&str>],
         &new.messages as &[Option<&str>],
         &new.stored as &[Option<i64>],
+        RULES_LOCK,
     )
     .fetch_one(connection)
     .await
     .map_err(|e| store_error(&e))?;
-    if claim.version > rules_version {
-        return Err(StoreError::RulesBehind);
-    }
-    Ok(claim.ids.into_iter().map(EventUuid::from).collect())
+    Ok(ids.map_or(Claimed::All, |ids| Claimed::Only(ids.into_iter().map(EventUuid::from).collect())))
 }
 
 /// Locks, in the order of their ids, the rows that these messages may be about: by id, by event id, and by the event id

@@ -6,23 +6,23 @@ mod play;
 pub(crate) mod record;
 mod row;
 
-use crate::PostgresStore;
 use crate::error::store_error;
 use crate::rules::hold_version;
+use crate::{ACQUIRE_TIMEOUT, PostgresStore};
 use async_trait::async_trait;
 use entities::Sourced;
+use events::Claimed;
 use oncefold_core::change::Verdict;
 use oncefold_core::prepare::Plan;
 use oncefold_core::store::{ApplyBatch, ApplyStore, Outcome, Settled, StoreError};
 use play::Play;
 use record::Judged;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Postgres, Transaction};
 
 #[async_trait]
 impl ApplyStore for PostgresStore {
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
-        hold_version(&mut transaction).await?;
+        let mut transaction = self.begin_at_once().await?;
         let play = settle(&mut transaction, &batch).await?;
         let verdicts = record(&mut transaction, &batch, &play).await?;
         transaction.commit().await.map_err(|e| store_error(&e))?;
@@ -34,10 +34,28 @@ impl ApplyStore for PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// Begins on a connection that was used before without asking first whether it still lives; if it does not, begins
+    /// as usual.
+    async fn begin_at_once(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
+        match tokio::time::timeout(ACQUIRE_TIMEOUT, self.pool.try_begin()).await {
+            Ok(Ok(Some(transaction))) => Ok(transaction),
+            Ok(Ok(None) | Err(_)) => self.pool.begin().await.map_err(|e| store_error(&e)),
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", ACQUIRE_TIMEOUT.as_secs()))),
+        }
+    }
+}
+
 /// Finds out which events are new, and what becomes of the others; afterwards their rows are as they will stay.
 async fn settle<'a>(connection: &mut PgConnection, batch: &'a ApplyBatch) -> Result<Play<'a>, StoreError> {
     let mut play = Play::begin(batch);
-    let claimed = events::claim(connection, &play.hoped(), batch.rules_version).await?;
+    let hoped = play.hoped();
+    let claimed = if hoped.is_empty() {
+        hold_version(connection).await?;
+        Claimed::All
+    } else {
+        events::claim(connection, &hoped).await?
+    };
     play.claimed(&claimed);
     if play.rest().next().is_none() {
         return Ok(play);
@@ -45,7 +63,7 @@ async fn settle<'a>(connection: &mut PgConnection, batch: &'a ApplyBatch) -> Res
     let rows = events::lock(connection, play.rest()).await?;
     let inserted = play.settle_rest(rows)?;
     let variants: Vec<_> = play.fresh[inserted..].iter().map(|fresh| &fresh.row).collect();
-    if !variants.is_empty() && events::claim(connection, &variants, batch.rules_version).await?.len() < variants.len() {
+    if !variants.is_empty() && !matches!(events::claim(connection, &variants).await?, Claimed::All) {
         return Err(StoreError::Conflict("the same variant of an event came in by another worker".into()));
     }
     let changed = play.changed();
@@ -71,21 +89,20 @@ async fn record(
         .flat_map(|(at, message, changes)| changes.iter().enumerate().map(move |(n, change)| (at, message, n, change)))
         .collect();
     let mut verdicts = vec![vec![]; batch.items.len()];
+    let mut judged = vec![];
     if !changes.is_empty() {
         let sourced: Vec<_> =
             changes.iter().map(|(_, message, _, change)| Sourced { change, event: message.id }).collect();
         let given = entities::fold_in(connection, &sourced, batch.now).await?;
-        let judged: Vec<_> = changes
-            .iter()
-            .zip(given)
-            .map(|((_, message, ordinal, change), verdict)| Judged { message, ordinal: *ordinal, change, verdict })
-            .collect();
-        record::changes(connection, &judged, batch.now).await.map_err(|e| store_error(&e))?;
-        for ((at, ..), judged) in changes.iter().zip(&judged) {
-            verdicts[*at].push(judged.verdict);
+        for ((at, message, ordinal, change), verdict) in changes.into_iter().zip(given) {
+            judged.push(Judged { message, ordinal, change, verdict });
+            verdicts[at].push(verdict);
         }
     }
-    record::bodies(connection, batch, &play.fresh).await.map_err(|e| store_error(&e))?;
+    let rules_version = record::log(connection, batch, &judged, &play.fresh).await.map_err(|e| store_error(&e))?;
+    if rules_version > batch.rules_version {
+        return Err(StoreError::RulesBehind);
+    }
     let released = play.newly_settled();
     if !released.is_empty() {
         record::release(connection, &released, batch.now).await.map_err(|e| store_error(&e))?;

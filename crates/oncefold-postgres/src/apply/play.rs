@@ -1,11 +1,12 @@
 //! What a batch means for the event log, worked out on rows in memory in the order of its items.
 
+use super::events::Claimed;
 use super::row::Row;
 use oncefold_core::event::EventStatus;
 use oncefold_core::id::{EventUuid, SourceName};
 use oncefold_core::message::Message;
 use oncefold_core::store::{ApplyBatch, Settled, StoreError, variant_event_id};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A verdict that was given to an item.
 #[derive(Debug)]
@@ -101,9 +102,9 @@ impl<'a> Play<'a> {
     }
 
     /// Settles the items whose rows were inserted.
-    pub fn claimed(&mut self, ids: &HashSet<EventUuid>) {
+    pub fn claimed(&mut self, claimed: &Claimed) {
         for hope in std::mem::take(&mut self.hopes) {
-            if ids.contains(&hope.fresh.row.id) {
+            if claimed.has(hope.fresh.row.id) {
                 for (item, settled) in hope.played {
                     self.outcomes[item] = Some((settled, false));
                 }

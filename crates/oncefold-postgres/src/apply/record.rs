@@ -19,35 +19,65 @@ pub(super) struct Judged<'a> {
     pub verdict: Verdict,
 }
 
-/// Keeps the bytes of new events: of settled ones for the day, of others until they settle.
-pub(super) async fn bodies(connection: &mut PgConnection, batch: &ApplyBatch, fresh: &[Fresh]) -> sqlx::Result<()> {
+/// Keeps every change with its verdict, and the bytes of new events: of settled ones for the day, of others until they
+/// settle. Answers the rules' version, which [`super::events::claim`] holds: this is a later statement, so that it sees
+/// what a registration has committed for which that one waited.
+pub(super) async fn log(
+    connection: &mut PgConnection,
+    batch: &ApplyBatch,
+    judged: &[Judged<'_>],
+    fresh: &[Fresh],
+) -> sqlx::Result<i64> {
+    fn column<'a, T>(judged: &[Judged<'a>], value: impl Fn(&Judged<'a>) -> T) -> Vec<T> {
+        judged.iter().map(value).collect()
+    }
     let (settled, held): (Vec<&Fresh>, Vec<&Fresh>) = fresh.iter().partition(|f| f.row.status.is_settled());
-    if !settled.is_empty() {
-        let (ids, facts, bodies) = columns(batch, &settled);
-        sqlx::query!(
-            "INSERT INTO bodies (id, stored_at_us, facts, body)
-             SELECT id, $4, facts, body FROM UNNEST($1::uuid[], $2::text[], $3::bytea[]) AS new (id, facts, body)",
-            &ids,
-            &facts as &[&str],
-            &bodies as &[&[u8]],
-            batch.now.as_micros(),
-        )
-        .execute(&mut *connection)
-        .await?;
-    }
     if !held.is_empty() {
-        let (ids, facts, bodies) = columns(batch, &held);
-        sqlx::query!(
-            "INSERT INTO held_bodies (id, facts, body)
-             SELECT id, facts, body FROM UNNEST($1::uuid[], $2::text[], $3::bytea[]) AS new (id, facts, body)",
-            &ids,
-            &facts as &[&str],
-            &bodies as &[&[u8]],
-        )
-        .execute(connection)
-        .await?;
+        hold(connection, batch, &held).await?;
     }
-    Ok(())
+    let (ids, facts, bodies) = columns(batch, &settled);
+    sqlx::query_scalar!(
+        "WITH bytes AS (
+             INSERT INTO bodies (id, stored_at_us, facts, body)
+             SELECT id, $1, facts, body FROM UNNEST($2::uuid[], $3::text[], $4::bytea[]) AS new (id, facts, body)
+         ), history AS (
+             INSERT INTO changes (event, at_us, generation, ordinal, source, entity, key, version, verdict, order_key)
+             SELECT event, $1, generation, ordinal, source, entity, key, version, verdict, order_key
+             FROM UNNEST($5::uuid[], $6::int[], $7::int[], $8::text[], $9::text[], $10::text[], $11::text[],
+                         $12::text[], $13::bytea[])
+                  AS new (event, generation, ordinal, source, entity, key, version, verdict, order_key)
+         )
+         SELECT version FROM rules_version",
+        batch.now.as_micros(),
+        &ids,
+        &facts as &[&str],
+        &bodies as &[&[u8]],
+        &column(judged, |j| j.message.id.as_uuid()),
+        &column(judged, |j| integer(j.message.generation)),
+        &column(judged, |j| i32::try_from(j.ordinal).unwrap_or(i32::MAX)),
+        &column(judged, |j| j.message.source.as_str()) as &[&str],
+        &column(judged, |j| j.change.entity.as_str()) as &[&str],
+        &column(judged, |j| j.change.key.as_str()) as &[&str],
+        &column(judged, |j| j.change.version.as_str()) as &[&str],
+        &column(judged, |j| j.verdict.as_str()) as &[&str],
+        &column(judged, |j| j.change.order_key.as_bytes()) as &[&[u8]],
+    )
+    .fetch_one(connection)
+    .await
+}
+
+async fn hold(connection: &mut PgConnection, batch: &ApplyBatch, held: &[&Fresh]) -> sqlx::Result<()> {
+    let (ids, facts, bodies) = columns(batch, held);
+    sqlx::query!(
+        "INSERT INTO held_bodies (id, facts, body)
+         SELECT id, facts, body FROM UNNEST($1::uuid[], $2::text[], $3::bytea[]) AS new (id, facts, body)",
+        &ids,
+        &facts as &[&str],
+        &bodies as &[&[u8]],
+    )
+    .execute(connection)
+    .await
+    .map(|_| ())
 }
 
 fn columns<'a>(batch: &'a ApplyBatch, fresh: &[&Fresh]) -> (Vec<Uuid>, Vec<&'a str>, Vec<&'a [u8]>) {
@@ -66,33 +96,6 @@ pub(crate) async fn release(connection: &mut PgConnection, ids: &[EventUuid], no
          INSERT INTO bodies (id, stored_at_us, facts, body) SELECT id, $2, facts, body FROM released
          ON CONFLICT DO NOTHING",
         &uuids(ids),
-        now.as_micros(),
-    )
-    .execute(connection)
-    .await
-    .map(|_| ())
-}
-
-/// Keeps every change with its verdict.
-pub(super) async fn changes(connection: &mut PgConnection, judged: &[Judged<'_>], now: Timestamp) -> sqlx::Result<()> {
-    fn column<'a, T>(judged: &[Judged<'a>], value: impl Fn(&Judged<'a>) -> T) -> Vec<T> {
-        judged.iter().map(value).collect()
-    }
-    sqlx::query!(
-        "INSERT INTO changes (event, at_us, generation, ordinal, source, entity, key, version, verdict, order_key)
-         SELECT event, $10, generation, ordinal, source, entity, key, version, verdict, order_key
-         FROM UNNEST($1::uuid[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                     $9::bytea[])
-              AS new (event, generation, ordinal, source, entity, key, version, verdict, order_key)",
-        &column(judged, |j| j.message.id.as_uuid()),
-        &column(judged, |j| integer(j.message.generation)),
-        &column(judged, |j| i32::try_from(j.ordinal).unwrap_or(i32::MAX)),
-        &column(judged, |j| j.message.source.as_str()) as &[&str],
-        &column(judged, |j| j.change.entity.as_str()) as &[&str],
-        &column(judged, |j| j.change.key.as_str()) as &[&str],
-        &column(judged, |j| j.change.version.as_str()) as &[&str],
-        &column(judged, |j| j.verdict.as_str()) as &[&str],
-        &column(judged, |j| j.change.order_key.as_bytes()) as &[&[u8]],
         now.as_micros(),
     )
     .execute(connection)

@@ -2,6 +2,7 @@
 //! databases may be created (`scripts/services env`).
 
 mod database;
+mod entities;
 mod limits;
 mod only_here;
 

@@ -9,19 +9,39 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_finishes_the_batch_in_hand_and_gives_the_rest_back() {
+async fn a_stop_finishes_the_batches_in_hand_and_gives_the_rest_back() {
+    for writers in [1, 2] {
+        let mut world = World::empty();
+        (world.settings.batch, world.settings.writers) = (3, writers);
+        world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(3));
+        world.publish((0..9).map(|n| event(&format!("e{n}"), "o1", n))).await;
+        let worker = world.start("w").await;
+        until("its writers are at work", || world.store.calls("apply_begun") == writers as u64).await;
+        assert_eq!(world.store.calls("apply"), 0);
+        worker.stop().await.unwrap();
+        let recorded = world.store.recorded();
+        assert!(recorded.iter().all(|e| e.status == EventStatus::Applied && e.attempts == 1));
+        assert_eq!(recorded.len(), 3 * writers, "the batches in hand are finished, no other begun");
+        assert_eq!(world.queue.depth(&work_queue()), 9 - 3 * writers, "what it finished is acked, the rest is back");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_are_written_at_once_and_settled_in_order() {
     let mut world = World::empty();
-    world.settings.batch = 3;
-    world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(3));
-    world.publish((0..9).map(|n| event(&format!("e{n}"), "o1", n))).await;
+    (world.settings.batch, world.settings.writers) = (3, 2);
+    world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(9));
+    world.publish((0..3).map(|n| event(&format!("e{n}"), "o1", n))).await;
     let worker = world.start("w").await;
-    until("a batch is being written", || world.store.calls("apply_begun") == 1).await;
-    assert_eq!(world.store.calls("apply"), 0);
+    until("the first batch is being written", || world.store.calls("apply_begun") == 1).await;
+    world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(3));
+    world.publish((3..12).map(|n| event(&format!("e{n}"), "o1", n))).await;
+    until("a later batch is written", || world.store.calls("apply") == 1).await;
+    assert_eq!((world.store.calls("apply_begun"), world.recorded("e3").attempts), (2, 1), "two at once, no more");
+    assert_eq!(world.queue.contents(&work_queue()), 12, "the one before is not settled yet");
+    until("all are settled", || world.queue.contents(&work_queue()) == 0).await;
+    assert_eq!((world.store.calls("apply"), world.store.recorded().len()), (4, 12));
     worker.stop().await.unwrap();
-    let recorded = world.store.recorded();
-    assert!(recorded.iter().all(|e| e.status == EventStatus::Applied && e.attempts == 1));
-    assert_eq!(recorded.len(), 3, "the batch in hand is finished, no other begun");
-    assert_eq!(world.queue.depth(&work_queue()), 6, "what it finished is acked, the rest is back");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,2 @@
+-- Only PostgreSQL needs this one: with one writer, what an entity held is read before it is written.
+SELECT 1;
