@@ -67,7 +67,7 @@ async fn held(
     let names = array(names);
     let rows = sqlx::query!(
         r#"SELECT CAST(j.key AS INTEGER) AS "at!: i64", e.order_key, e.state_digest, e.deleted
-           FROM json_each(?) j CROSS JOIN entities e ON e.entity = j.value ->> 0 AND e.key = j.value ->> 1"#,
+           FROM jsonb_each(?) j CROSS JOIN entities e ON e.entity = j.value ->> 0 AND e.key = j.value ->> 1"#,
         names
     )
     .fetch_all(conn)
@@ -116,7 +116,7 @@ async fn upsert<'a>(
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, substr(?2, value ->> 4, 16),
                 substr(?2, (value ->> 4) + 16, 32), substr(?2, (value ->> 4) + 48, value ->> 5),
                 CAST(substr(?2, (value ->> 4) + 48 + (value ->> 5), value ->> 6) AS TEXT), ?3
-         FROM json_each(?1) WHERE true
+         FROM jsonb_each(?1) WHERE true
          ON CONFLICT (entity, key) DO UPDATE
          SET version = excluded.version, deleted = excluded.deleted, event = excluded.event,
              state_digest = excluded.state_digest, order_key = excluded.order_key, state = excluded.state,
@@ -161,7 +161,7 @@ async fn keep(conn: &mut SqliteConnection, judged: &[Judged<'_>], now: Timestamp
         "INSERT INTO changes (event, at_us, generation, ordinal, source, entity, key, version, verdict, order_key)
          SELECT substr(?2, value ->> 0, 16), ?3, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8, substr(?2, (value ->> 0) + 16, value ->> 1)
-         FROM json_each(?1)",
+         FROM jsonb_each(?1)",
         json,
         blob,
         now

@@ -81,7 +81,7 @@ async fn by_names(conn: &mut SqliteConnection, names: Vec<(&str, String)>) -> Re
                   e.received_at_us, e.deliveries, e.attempts, e.next_attempt_at_us, e.lease_until_us, e.settled_at_us,
                   e.dead_at_us, e.reason, e.message, e.stored_at_us,
                   EXISTS (SELECT 1 FROM attempts a WHERE a.event = e.id) AS "has_failed!: i64"
-           FROM json_each(?) j CROSS JOIN events e ON e.source = j.value ->> 0 AND e.event_id = j.value ->> 1"#,
+           FROM jsonb_each(?) j CROSS JOIN events e ON e.source = j.value ->> 0 AND e.event_id = j.value ->> 1"#,
         names
     )
     .fetch_all(conn)

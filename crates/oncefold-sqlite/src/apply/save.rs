@@ -48,7 +48,7 @@ async fn insert(conn: &mut SqliteConnection, entries: &[&Entry]) -> Result<(), S
                 value ->> '$[1][2]', value ->> '$[1][3]', value ->> '$[2][0]', value ->> '$[2][1]',
                 value ->> '$[2][2]', value ->> '$[2][3]', value ->> '$[2][4]', value ->> '$[3][0]',
                 value ->> '$[3][1]', value ->> '$[3][2]'
-         FROM json_each(?1)",
+         FROM jsonb_each(?1)",
         json,
         blob
     )
@@ -74,7 +74,7 @@ async fn update(conn: &mut SqliteConnection, entries: &[&Entry]) -> Result<(), S
                       value ->> '$[2][0]' AS settled_at_us, value ->> '$[2][1]' AS dead_at_us,
                       value ->> '$[2][2]' AS reason, value ->> '$[2][3]' AS message,
                       value ->> '$[2][4]' AS stored_at_us
-               FROM json_each(?1)) AS j
+               FROM jsonb_each(?1)) AS j
          WHERE events.id = j.id",
         json,
         blob
@@ -99,7 +99,7 @@ pub(super) async fn bodies(conn: &mut SqliteConnection, log: &Log) -> Result<(),
             "INSERT INTO bodies (id, stored_at_us, facts, body)
              SELECT substr(?2, value ->> 0, 16), ?3, CAST(substr(?2, (value ->> 0) + 16, value ->> 1) AS TEXT),
                     substr(?2, (value ->> 0) + 16 + (value ->> 1), value ->> 2)
-             FROM json_each(?1)",
+             FROM jsonb_each(?1)",
             json,
             blob,
             now
@@ -114,7 +114,7 @@ pub(super) async fn bodies(conn: &mut SqliteConnection, log: &Log) -> Result<(),
             "INSERT INTO held_bodies (id, facts, body)
              SELECT substr(?2, value ->> 0, 16), CAST(substr(?2, (value ->> 0) + 16, value ->> 1) AS TEXT),
                     substr(?2, (value ->> 0) + 16 + (value ->> 1), value ->> 2)
-             FROM json_each(?1)",
+             FROM jsonb_each(?1)",
             json,
             blob
         )
@@ -177,7 +177,7 @@ pub(super) async fn attempts(conn: &mut SqliteConnection, log: &Log) -> Result<(
     sqlx::query!(
         "INSERT INTO attempts (event, attempt, at_us, generation, status, reason, message)
          SELECT unhex(value ->> 0), value ->> 1, ?2, value ->> 2, value ->> 3, value ->> 4, value ->> 5
-         FROM json_each(?1)",
+         FROM jsonb_each(?1)",
         rows,
         now
     )

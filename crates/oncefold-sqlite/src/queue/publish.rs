@@ -39,7 +39,7 @@ pub(crate) async fn insert(conn: &mut SqliteConnection, publishes: &[Publish]) -
                 value ->> 5, substr(?2, value ->> '$[6][0]', 16), substr(?2, (value ->> '$[6][0]') + 16, 32),
                 CAST(substr(?2, (value ->> '$[6][0]') + 48, value ->> '$[6][1]') AS TEXT),
                 substr(?2, (value ->> '$[6][0]') + 48 + (value ->> '$[6][1]'), value ->> '$[6][2]')
-         FROM json_each(?1)",
+         FROM jsonb_each(?1)",
         json,
         blob
     )
