@@ -8,7 +8,6 @@ use crate::report;
 use crate::verdict::{Progress, Trouble, Work};
 use oncefold_core::SourceName;
 use oncefold_core::queue::{Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Tag};
-use oncefold_core::store::Settled;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -174,7 +173,7 @@ impl Consumer {
         let mut settled = progress.settled.iter();
         let settlements = tags.iter().map_while(|(tag, kind)| match kind {
             Kind::Foreign => Some((*tag, Settlement::Reject)),
-            Kind::Event => settled.next().map(|settled| (*tag, settlement(*settled))),
+            Kind::Event => settled.next().map(|settled| (*tag, settled.settlement())),
         });
         let settled = subscription.settle(settlements.collect()).await;
         match (progress.trouble, settled) {
@@ -182,15 +181,6 @@ impl Consumer {
             (Some(Trouble::StoreAway(cause)), _) => Some(Ended::StoreAway(Some(cause))),
             (None, Err(e)) => Some(Ended::QueueAway(e)),
             (None, Ok(())) => None,
-        }
-    }
-}
-
-const fn settlement(settled: Settled) -> Settlement {
-    match settled {
-        Settled::Dead => Settlement::Reject,
-        Settled::Applied | Settled::Ignored | Settled::Retrying | Settled::Repeat | Settled::Woken | Settled::Late => {
-            Settlement::Ack
         }
     }
 }
