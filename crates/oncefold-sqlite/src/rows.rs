@@ -1,6 +1,8 @@
-//! The rows of one statement: a JSON array for `json_each`, and one blob beside it which holds whatever JSON would
+//! The rows of one statement: a JSON array for `jsonb_each`, and one blob beside it which holds whatever JSON would
 //! make larger (bodies, states, digests, keys). The statement cuts it with `substr`, which counts bytes in blobs.
-//! Through the driver the number of statements costs more than fsync: hence one statement for many rows.
+//! Through the driver the number of statements costs more than fsync: hence one statement for many rows. It is
+//! `jsonb_each` (SQLite 3.51), not `json_each`: that one writes a row out as text and parses it again for every value
+//! that is read of it (13 us a row of 17 values, against 5).
 
 use serde::Serialize;
 

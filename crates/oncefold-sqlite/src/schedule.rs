@@ -108,7 +108,7 @@ async fn extend(conn: &mut SqliteConnection, sent: &str, lease_until: Timestamp)
     let lease_until = lease_until.as_micros();
     sqlx::query!(
         "UPDATE events SET lease_until_us = max(lease_until_us, ?2)
-         FROM (SELECT unhex(value ->> 0) AS id, value ->> 1 AS generation FROM json_each(?1)) AS sent
+         FROM (SELECT unhex(value ->> 0) AS id, value ->> 1 AS generation FROM jsonb_each(?1)) AS sent
          WHERE events.id = sent.id AND events.generation = sent.generation AND events.status = 'queued'",
         sent,
         lease_until

@@ -10,7 +10,6 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use oncefold_core::SourceName;
 use oncefold_core::queue::{Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Tag};
-use oncefold_core::store::Settled;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -171,7 +170,7 @@ impl Consumer {
         let mut settled = progress.settled.iter();
         let settlements = tags.iter().map_while(|(tag, kind)| match kind {
             Kind::Foreign => Some((*tag, Settlement::Reject)),
-            Kind::Event => settled.next().map(|settled| (*tag, settlement(*settled))),
+            Kind::Event => settled.next().map(|settled| (*tag, settled.settlement())),
         });
         let settled = subscription.settle(settlements.collect()).await;
         match (progress.trouble, settled) {
@@ -179,15 +178,6 @@ impl Consumer {
             (Some(Trouble::StoreAway(cause)), _) => Some(Ended::StoreAway(Some(cause))),
             (None, Err(e)) => Some(Ended::QueueAway(e)),
             (None, Ok(())) => None,
-        }
-    }
-}
-
-const fn settlement(settled: Settled) -> Settlement {
-    match settled {
-        Settled::Dead => Settlement::Reject,
-        Settled::Applied | Settled::Ignored | Settled::Retrying | Settled::Repeat | Settled::Woken | Settled::Late => {
-            Settlement::Ack
         }
     }
 }

@@ -185,7 +185,7 @@ async fn write_queue(file: &mut SqliteConnection, bodies: &[(String, Bytes)]) ->
                                 facts, body)
              SELECT value ->> 3, substr(?2, value ->> 1, 16), value ->> 4, value ->> 0, value ->> 5, ?3, 0, 0,
                     substr(?2, (value ->> 1) + 16, 32), value ->> 6, substr(?2, (value ->> 1) + 48, value ->> 2)
-             FROM json_each(?1)",
+             FROM jsonb_each(?1)",
         )
         .await
 }
@@ -225,23 +225,23 @@ INSERT INTO events (id, body_digest, source, event_id, type, received_at_us, sta
                     settled_at_us, stored_at_us)
 SELECT substr(?2, value ->> 0, 16), substr(?2, (value ->> 0) + 16, 32), value ->> 1, value ->> 2, value ->> 3,
        value ->> 4, 'applied', 0, 1, 1, ?3, ?3
-FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING";
+FROM jsonb_each(?1) WHERE true ON CONFLICT DO NOTHING";
 
 const INSERT_BODIES: &str = "
 INSERT INTO bodies (id, stored_at_us, facts, body)
-SELECT substr(?2, value ->> 0, 16), ?3, value ->> 2, substr(?2, (value ->> 0) + 16, value ->> 1) FROM json_each(?1)";
+SELECT substr(?2, value ->> 0, 16), ?3, value ->> 2, substr(?2, (value ->> 0) + 16, value ->> 1) FROM jsonb_each(?1)";
 
 const INSERT_CHANGES: &str = "
 INSERT INTO changes (event, at_us, generation, ordinal, source, entity, key, version, verdict, order_key)
 SELECT substr(?2, value ->> 0, 16), ?3, 0, 0, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
        substr(?2, (value ->> 0) + 16, value ->> 1)
-FROM json_each(?1)";
+FROM jsonb_each(?1)";
 
 const UPSERT_ENTITIES: &str = "
 INSERT INTO entities (entity, key, version, state, deleted, event, state_digest, order_key, updated_at_us)
 SELECT value ->> 2, value ->> 3, value ->> 4, value ->> 5, 0, substr(?2, value ->> 0, 16),
        substr(?2, (value ->> 0) + 16, 32), substr(?2, (value ->> 0) + 48, value ->> 1), ?3
-FROM json_each(?1) WHERE true
+FROM jsonb_each(?1) WHERE true
 ON CONFLICT (entity, key) DO UPDATE SET
     version = excluded.version, state = excluded.state, event = excluded.event, state_digest = excluded.state_digest,
     order_key = excluded.order_key, updated_at_us = excluded.updated_at_us

@@ -3,6 +3,7 @@ use crate::change::Verdict;
 use crate::id::Digest;
 use crate::message::Message;
 use crate::prepare::Prepared;
+use crate::queue::Settlement;
 use crate::time::Timestamp;
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -57,6 +58,17 @@ pub enum Settled {
     Woken,
     /// A copy whose verdict was given before, or of an older generation: nothing was done.
     Late,
+}
+
+impl Settled {
+    /// What becomes of the message, now that this is on record. A backend that is store and queue in one may do an ack
+    /// in the transaction of the verdict.
+    pub const fn settlement(self) -> Settlement {
+        match self {
+            Self::Dead => Settlement::Reject,
+            Self::Applied | Self::Ignored | Self::Retrying | Self::Repeat | Self::Woken | Self::Late => Settlement::Ack,
+        }
+    }
 }
 
 /// What an event id that comes again with other bytes is kept under.

@@ -67,7 +67,7 @@ async fn held(
     let names = array(names);
     let rows = sqlx::query!(
         r#"SELECT CAST(j.key AS INTEGER) AS "at!: i64", e.order_key, e.state_digest, e.deleted
-           FROM json_each(?) j CROSS JOIN entities e ON e.entity = j.value ->> 0 AND e.key = j.value ->> 1"#,
+           FROM jsonb_each(?) j CROSS JOIN entities e ON e.entity = j.value ->> 0 AND e.key = j.value ->> 1"#,
         names
     )
     .fetch_all(conn)
@@ -86,24 +86,23 @@ async fn held(
 
 async fn upsert<'a>(
     conn: &mut SqliteConnection,
-    winners: impl Iterator<Item = &'a Judged<'a>>,
+    winners: impl Iterator<Item = &'a Judged<'a>> + Clone,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let mut rows = Rows::with_capacity(64, 4096);
-    for Judged { event, change, .. } in winners {
-        let at = rows.put(event.id.as_bytes());
+    for Judged { event, change, .. } in winners.clone() {
+        rows.put(event.id.as_bytes());
         rows.put(change.state_digest.as_bytes());
-        rows.put(change.order_key.as_bytes());
-        rows.put(change.state.as_deref().unwrap_or_default().as_bytes());
-        let lengths = (change.order_key.as_bytes().len(), change.state.as_ref().map(String::len));
+    }
+    for Judged { change, .. } in winners {
+        let (order_key, state) = (change.order_key.as_bytes(), change.state.as_deref());
+        let (order_key_at, state_at) = (rows.put(order_key), rows.put(state.unwrap_or_default().as_bytes()));
         rows.push(&(
             change.entity.as_str(),
             &change.key,
             &change.version,
             change.is_delete(),
-            at,
-            lengths.0,
-            lengths.1,
+            (order_key_at, order_key.len(), state_at, state.map(str::len)),
         ));
     }
     if rows.is_empty() {
@@ -113,10 +112,10 @@ async fn upsert<'a>(
     let ((json, blob), now) = (rows.finish(), now.as_micros());
     let written = sqlx::query!(
         "INSERT INTO entities (entity, key, version, deleted, event, state_digest, order_key, state, updated_at_us)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, substr(?2, value ->> 4, 16),
-                substr(?2, (value ->> 4) + 16, 32), substr(?2, (value ->> 4) + 48, value ->> 5),
-                CAST(substr(?2, (value ->> 4) + 48 + (value ->> 5), value ->> 6) AS TEXT), ?3
-         FROM json_each(?1) WHERE true
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, substr(?2, key * 48 + 1, 16),
+                substr(?2, key * 48 + 17, 32), substr(?2, value ->> '$[4][0]', value ->> '$[4][1]'),
+                CAST(substr(?2, value ->> '$[4][2]', value ->> '$[4][3]') AS TEXT), ?3
+         FROM jsonb_each(?1) WHERE true
          ON CONFLICT (entity, key) DO UPDATE
          SET version = excluded.version, deleted = excluded.deleted, event = excluded.event,
              state_digest = excluded.state_digest, order_key = excluded.order_key, state = excluded.state,
@@ -139,29 +138,21 @@ async fn upsert<'a>(
 /// Keeps every change with its verdict.
 async fn keep(conn: &mut SqliteConnection, judged: &[Judged<'_>], now: Timestamp) -> Result<(), StoreError> {
     let mut rows = Rows::with_capacity(judged.len(), judged.len() * 100);
+    for Judged { event, .. } in judged {
+        rows.put(event.id.as_bytes());
+    }
     for Judged { event, ordinal, change, verdict, .. } in judged {
-        let at = rows.put(event.id.as_bytes());
         let order_key = change.order_key.as_bytes();
-        rows.put(order_key);
+        let at = (rows.put(order_key), order_key.len());
         let names = (event.source.as_str(), change.entity.as_str(), &change.key, &change.version);
-        rows.push(&(
-            at,
-            order_key.len(),
-            event.generation,
-            ordinal,
-            names.0,
-            names.1,
-            names.2,
-            names.3,
-            verdict.as_str(),
-        ));
+        rows.push(&(at.0, at.1, event.generation, ordinal, names.0, names.1, names.2, names.3, verdict.as_str()));
     }
     let ((json, blob), now) = (rows.finish(), now.as_micros());
     sqlx::query!(
         "INSERT INTO changes (event, at_us, generation, ordinal, source, entity, key, version, verdict, order_key)
-         SELECT substr(?2, value ->> 0, 16), ?3, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                value ->> 7, value ->> 8, substr(?2, (value ->> 0) + 16, value ->> 1)
-         FROM json_each(?1)",
+         SELECT substr(?2, key * 16 + 1, 16), ?3, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8, substr(?2, value ->> 0, value ->> 1)
+         FROM jsonb_each(?1)",
         json,
         blob,
         now

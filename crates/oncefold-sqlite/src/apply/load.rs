@@ -1,12 +1,17 @@
 use super::log::Event;
 use crate::error::{damaged, store_error};
-use crate::rows::array;
+use crate::rows::Rows;
 use oncefold_core::event::EventStatus;
 use oncefold_core::id::{Digest, EventUuid, SourceName};
+use oncefold_core::message::Message;
 use oncefold_core::store::{ApplyItem, StoreError, variant_event_id};
 use oncefold_core::time::Timestamp;
 use sqlx::SqliteConnection;
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// Of nothing: ids are UUIDv7.
+const NO_ID: [u8; 16] = [0; 16];
 
 /// A row of `events` as it is stored.
 struct Row {
@@ -30,59 +35,59 @@ struct Row {
     has_failed: i64,
 }
 
+/// What an event may be known by: its id, its source and what it is called there.
+type Known<'a> = (Option<EventUuid>, Option<(&'a str, Cow<'a, str>)>);
+
 /// Every event that the rules of claiming may ask for: by id; where it comes from outside by the name it has at its
-/// source; and where that is known with other bytes, by the variant's name.
+/// source; and where that is known with other bytes, by the variant's name. One may be there twice.
 pub(super) async fn known_events(conn: &mut SqliteConnection, items: &[ApplyItem]) -> Result<Vec<Event>, StoreError> {
-    let ids: Vec<String> = items.iter().map(|item| hex::encode(item.message.id.as_bytes())).collect();
-    let mut known = by_ids(conn, &ids).await?;
-    let arrivals: Vec<_> = items.iter().map(|item| &item.message).filter(|m| m.generation == 0).collect();
-    if arrivals.is_empty() {
-        return Ok(known);
-    }
-    known.extend(by_names(conn, arrivals.iter().map(|m| (m.source.as_str(), m.event_id.clone())).collect()).await?);
+    let messages = || items.iter().map(|item| &*item.message);
+    let comes_from_outside = |message: &&Message| message.generation == 0;
+    let wanted = messages().map(|message| {
+        let name = || (message.source.as_str(), Cow::from(&message.event_id));
+        (Some(message.id), comes_from_outside(&message).then(name))
+    });
+    let mut known = look_up(conn, wanted.collect()).await?;
     let mut digests: HashMap<(&str, &str), Digest> =
         known.iter().map(|event| ((event.source.as_str(), event.event_id.as_str()), event.digest)).collect();
-    let mut variants = Vec::new();
-    for message in &arrivals {
+    let mut variants: Vec<Known<'_>> = Vec::new();
+    for message in messages().filter(comes_from_outside) {
         let name = (message.source.as_str(), message.event_id.as_str());
         if *digests.entry(name).or_insert(message.digest) != message.digest {
-            variants.push((message.source.as_str(), variant_event_id(&message.event_id, &message.digest)));
+            let variant = variant_event_id(&message.event_id, &message.digest);
+            variants.push((None, Some((message.source.as_str(), variant.into()))));
         }
     }
     if !variants.is_empty() {
-        let variants = by_names(conn, variants).await?;
+        let variants = look_up(conn, variants).await?;
         known.extend(variants);
     }
     Ok(known)
 }
 
-async fn by_ids(conn: &mut SqliteConnection, ids: &[String]) -> Result<Vec<Event>, StoreError> {
-    let ids = array(ids);
+async fn look_up(conn: &mut SqliteConnection, wanted: Vec<Known<'_>>) -> Result<Vec<Event>, StoreError> {
+    let mut rows = Rows::with_capacity(wanted.len(), wanted.len() * 16);
+    for (id, name) in &wanted {
+        rows.put(id.as_ref().map_or(&NO_ID, |id| id.as_bytes()));
+        rows.push(name);
+    }
+    let (json, blob) = rows.finish();
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT e.id, e.source, e.event_id, e.type AS event_type, e.status, e.generation, e.body_digest,
-                  e.received_at_us, e.deliveries, e.attempts, e.next_attempt_at_us, e.lease_until_us, e.settled_at_us,
-                  e.dead_at_us, e.reason, e.message, e.stored_at_us,
+        r#"SELECT e.id AS "id!", e.source AS "source!", e.event_id AS "event_id!", e.type AS event_type,
+                  e.status AS "status!", e.generation AS "generation!", e.body_digest AS "body_digest!",
+                  e.received_at_us AS "received_at_us!", e.deliveries AS "deliveries!", e.attempts AS "attempts!",
+                  e.next_attempt_at_us, e.lease_until_us, e.settled_at_us, e.dead_at_us, e.reason, e.message,
+                  e.stored_at_us,
                   EXISTS (SELECT 1 FROM attempts a WHERE a.event = e.id) AS "has_failed!: i64"
-           FROM json_each(?) j CROSS JOIN events e ON e.id = unhex(j.value)"#,
-        ids
-    )
-    .fetch_all(conn)
-    .await
-    .map_err(store_error)?;
-    rows.into_iter().map(event).collect()
-}
-
-async fn by_names(conn: &mut SqliteConnection, names: Vec<(&str, String)>) -> Result<Vec<Event>, StoreError> {
-    let names = array(names);
-    let rows = sqlx::query_as!(
-        Row,
-        r#"SELECT e.id, e.source, e.event_id, e.type AS event_type, e.status, e.generation, e.body_digest,
-                  e.received_at_us, e.deliveries, e.attempts, e.next_attempt_at_us, e.lease_until_us, e.settled_at_us,
-                  e.dead_at_us, e.reason, e.message, e.stored_at_us,
-                  EXISTS (SELECT 1 FROM attempts a WHERE a.event = e.id) AS "has_failed!: i64"
-           FROM json_each(?) j CROSS JOIN events e ON e.source = j.value ->> 0 AND e.event_id = j.value ->> 1"#,
-        names
+           FROM jsonb_each(?1) j CROSS JOIN events e ON e.id = substr(?2, j.key * 16 + 1, 16)
+           UNION ALL
+           SELECT e.id, e.source, e.event_id, e.type, e.status, e.generation, e.body_digest, e.received_at_us,
+                  e.deliveries, e.attempts, e.next_attempt_at_us, e.lease_until_us, e.settled_at_us, e.dead_at_us,
+                  e.reason, e.message, e.stored_at_us, EXISTS (SELECT 1 FROM attempts a WHERE a.event = e.id)
+           FROM jsonb_each(?1) j CROSS JOIN events e ON e.source = j.value ->> 0 AND e.event_id = j.value ->> 1"#,
+        json,
+        blob
     )
     .fetch_all(conn)
     .await

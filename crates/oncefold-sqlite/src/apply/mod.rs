@@ -12,21 +12,40 @@ pub(crate) use self::save::release;
 use self::log::Log;
 use crate::SqliteBackend;
 use crate::error::store_error;
+use crate::queue::{self, HeldRow};
+use crate::rows::array;
 use async_trait::async_trait;
+use oncefold_core::queue::Settlement;
 use oncefold_core::store::{ApplyBatch, ApplyStore, Outcome, StoreError};
 use sqlx::SqliteConnection;
 
+/// A batch, and the rows of the queue that brought it, item by item.
+struct Applying {
+    batch: ApplyBatch,
+    rows: Vec<Option<HeldRow>>,
+}
+
 #[async_trait]
 impl ApplyStore for SqliteBackend {
+    /// A message whose verdict is on record has done its work: its row leaves the queue in the same transaction, unless
+    /// it travels on to the dead letters.
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
         if batch.items.is_empty() {
             return Ok(Vec::new());
         }
-        self.writer.run_alone(batch, |conn, batch| Box::pin(apply(conn, batch))).await
+        let rows = self.lines.rows_of(batch.items.iter().map(|item| &*item.message));
+        let applying = Applying { batch, rows };
+        let (outcomes, deleted) =
+            self.writer.run_alone(applying, |conn, applying| Box::pin(apply(conn, applying))).await?;
+        deleted.iter().for_each(HeldRow::is_deleted);
+        Ok(outcomes)
     }
 }
 
-async fn apply(conn: &mut SqliteConnection, batch: &ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
+async fn apply(
+    conn: &mut SqliteConnection,
+    Applying { batch, rows }: &Applying,
+) -> Result<(Vec<Outcome>, Vec<HeldRow>), StoreError> {
     let stored =
         sqlx::query_scalar!("SELECT version FROM rules_version").fetch_one(&mut *conn).await.map_err(store_error)?;
     if stored > batch.rules_version {
@@ -38,10 +57,15 @@ async fn apply(conn: &mut SqliteConnection, batch: &ApplyBatch) -> Result<Vec<Ou
     save::bodies(conn, &log).await?;
     save::attempts(conn, &log).await?;
     let mut verdicts = entities::write(conn, batch, &log, &claims).await?;
+    let done = claims.iter().zip(rows).filter(|(claim, _)| claim.settled.settlement() == Settlement::Ack);
+    let done: Vec<HeldRow> = done.filter_map(|(_, row)| row.clone()).collect();
+    if !done.is_empty() {
+        queue::delete(conn, &array(done.iter().map(|row| row.sequence))).await?;
+    }
     let outcomes = claims.iter().enumerate().map(|(at, claim)| Outcome {
         settled: claim.settled,
         variant: claim.variant,
         verdicts: std::mem::take(&mut verdicts[at]),
     });
-    Ok(outcomes.collect())
+    Ok((outcomes.collect(), done))
 }

@@ -1,6 +1,7 @@
-use oncefold_core::id::SourceName;
+use oncefold_core::id::{EventUuid, SourceName};
+use oncefold_core::message::Message;
 use oncefold_core::queue::QueueName;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -34,6 +35,23 @@ impl Lines {
         self.first_own.load(Ordering::Relaxed)
     }
 
+    /// The rows of work queues that this process holds of these messages, in their order.
+    pub(crate) fn rows_of<'a>(&self, messages: impl Iterator<Item = &'a Message>) -> Vec<Option<HeldRow>> {
+        let mut line: Option<(&SourceName, Arc<Line>)> = None;
+        let rows = messages.map(|message| {
+            let line = match &line {
+                Some((source, line)) if **source == message.source => line,
+                _ => {
+                    let found = self.line(&QueueName::Work(message.source.clone()).to_string());
+                    &line.insert((&message.source, found)).1
+                }
+            };
+            let sequence = line.sequence_of(message)?;
+            Some(HeldRow { line: line.clone(), sequence })
+        });
+        rows.collect()
+    }
+
     /// Messages of these sources were committed, from this sequence on: wakes who waits for them.
     pub(crate) fn published<'a>(&self, first: i64, sources: impl Iterator<Item = &'a SourceName>) {
         self.first_own.fetch_min(first, Ordering::Relaxed);
@@ -46,6 +64,25 @@ impl Lines {
         }
     }
 }
+
+/// A row that this process holds.
+#[derive(Clone)]
+pub(crate) struct HeldRow {
+    line: Arc<Line>,
+    pub(crate) sequence: i64,
+}
+
+impl HeldRow {
+    /// It was deleted, but whoever holds it has not settled it yet.
+    pub(crate) fn is_deleted(&self) {
+        if let Some(held) = locked(&self.line.state).held.get_mut(&self.sequence) {
+            held.is_deleted = true;
+        }
+    }
+}
+
+/// What a copy of an event is on the queue: its id, and the generation it was put there in.
+type Copied = (EventUuid, u32);
 
 /// One queue, as this process sees it.
 pub(crate) struct Line {
@@ -62,7 +99,28 @@ pub(crate) struct Line {
 struct State {
     /// Everything up to here was taken or settled, but for what was given back.
     taken_to: i64,
-    held: BTreeSet<i64>,
+    held: BTreeMap<i64, Held>,
+    /// The sequence of what is held; of copies that are alike, the last.
+    sequences: HashMap<Copied, i64>,
+}
+
+struct Held {
+    /// Unless it cannot be read.
+    copied: Option<Copied>,
+    /// It went with its verdict.
+    is_deleted: bool,
+}
+
+impl State {
+    fn remove(&mut self, sequence: i64) -> bool {
+        let Some(held) = self.held.remove(&sequence) else { return false };
+        if let Some(copied) = held.copied
+            && self.sequences.get(&copied) == Some(&sequence)
+        {
+            self.sequences.remove(&copied);
+        }
+        true
+    }
 }
 
 impl Line {
@@ -103,24 +161,40 @@ impl Line {
     /// Where taking goes on, and what lies beyond that is held nevertheless.
     pub(crate) fn position(&self) -> (i64, Vec<i64>) {
         let state = locked(&self.state);
-        (state.taken_to, state.held.range(state.taken_to.saturating_add(1)..).copied().collect())
+        (state.taken_to, state.held.range(state.taken_to.saturating_add(1)..).map(|(sequence, _)| *sequence).collect())
     }
 
-    pub(crate) fn hold(&self, sequence: i64) {
+    /// Holds a row, which is this copy of an event where it can be read.
+    pub(crate) fn hold(&self, sequence: i64, copied: Option<Copied>) {
         let mut state = locked(&self.state);
         state.taken_to = state.taken_to.max(sequence);
-        state.held.insert(sequence);
+        state.held.insert(sequence, Held { copied, is_deleted: false });
+        if let Some(copied) = copied {
+            state.sequences.insert(copied, sequence);
+        }
     }
 
+    fn sequence_of(&self, message: &Message) -> Option<i64> {
+        locked(&self.state).sequences.get(&(message.id, message.generation)).copied()
+    }
+
+    /// Rows of the file that are held.
     pub(crate) fn held(&self) -> u64 {
-        locked(&self.state).held.len() as u64
+        locked(&self.state).held.values().filter(|held| !held.is_deleted).count() as u64
+    }
+
+    /// Those of these that are not deleted already.
+    pub(crate) fn left_of(&self, mut sequences: Vec<i64>) -> Vec<i64> {
+        let state = locked(&self.state);
+        sequences.retain(|sequence| state.held.get(sequence).is_none_or(|held| !held.is_deleted));
+        sequences
     }
 
     /// These are gone from the queue.
     pub(crate) fn forget(&self, sequences: &[i64]) {
         let mut state = locked(&self.state);
         for sequence in sequences {
-            state.held.remove(sequence);
+            state.remove(*sequence);
         }
     }
 
@@ -128,7 +202,7 @@ impl Line {
     pub(crate) fn give_back(&self, sequences: &[i64]) {
         let mut state = locked(&self.state);
         for sequence in sequences {
-            if state.held.remove(sequence) {
+            if state.remove(*sequence) {
                 state.taken_to = state.taken_to.min(sequence - 1);
             }
         }

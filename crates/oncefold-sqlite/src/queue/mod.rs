@@ -5,8 +5,9 @@ mod publish;
 mod settle;
 mod subscription;
 
-pub(crate) use lines::Lines;
+pub(crate) use lines::{HeldRow, Lines};
 pub(crate) use publish::insert;
+pub(crate) use settle::delete;
 
 use self::subscription::SqliteSubscription;
 use crate::SqliteBackend;

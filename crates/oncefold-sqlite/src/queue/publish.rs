@@ -4,7 +4,7 @@ use crate::writer::Publish;
 use oncefold_core::store::StoreError;
 use sqlx::SqliteConnection;
 
-/// Id and digest before the facts, in the blob.
+/// Id and digest of a message, in the blob.
 const IDS_BYTES: usize = 16 + 32;
 
 /// Puts messages on the work queues of their sources, in this order, with one statement. The answer is the sequence
@@ -15,31 +15,32 @@ pub(crate) async fn insert(conn: &mut SqliteConnection, publishes: &[Publish]) -
     }
     let bytes = publishes.iter().map(|p| p.message.body.len() + p.message.facts.as_str().len() + IDS_BYTES).sum();
     let mut rows = Rows::with_capacity(publishes.len(), bytes);
+    // The statement finds these by the row's place.
     for Publish { message, .. } in publishes {
-        let at = rows.put(message.id.as_bytes());
+        rows.put(message.id.as_bytes());
         rows.put(message.digest.as_bytes());
-        let facts = message.facts.as_str();
-        rows.put(facts.as_bytes());
-        rows.put(&message.body);
+    }
+    for Publish { message, .. } in publishes {
+        let (facts, body) = (message.facts.as_str(), &message.body);
+        let (facts_at, body_at) = (rows.put(facts.as_bytes()), rows.put(body));
         rows.push(&(
             message.source.as_str(),
             &message.event_id,
             &message.event_type,
             message.received_at.as_micros(),
-            message.generation,
-            message.attempts,
-            (at, facts.len(), message.body.len()),
+            (message.generation, message.attempts),
+            (facts_at, facts.len(), body_at, body.len()),
         ));
     }
     let (json, blob) = rows.finish();
     let inserted = sqlx::query!(
         "INSERT INTO queue (name, source, event_id, type, received_at_us, generation, attempts, id, body_digest, facts,
                             body)
-         SELECT 'oncefold.work.' || (value ->> 0), value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
-                value ->> 5, substr(?2, value ->> '$[6][0]', 16), substr(?2, (value ->> '$[6][0]') + 16, 32),
-                CAST(substr(?2, (value ->> '$[6][0]') + 48, value ->> '$[6][1]') AS TEXT),
-                substr(?2, (value ->> '$[6][0]') + 48 + (value ->> '$[6][1]'), value ->> '$[6][2]')
-         FROM json_each(?1)",
+         SELECT 'oncefold.work.' || (value ->> 0), value ->> 0, value ->> 1, value ->> 2, value ->> 3,
+                value ->> '$[4][0]', value ->> '$[4][1]', substr(?2, key * 48 + 1, 16), substr(?2, key * 48 + 17, 32),
+                CAST(substr(?2, value ->> '$[5][0]', value ->> '$[5][1]') AS TEXT),
+                substr(?2, value ->> '$[5][2]', value ->> '$[5][3]')
+         FROM jsonb_each(?1)",
         json,
         blob
     )

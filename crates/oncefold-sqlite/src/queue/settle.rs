@@ -39,7 +39,8 @@ pub(super) async fn bury(conn: &mut SqliteConnection, sequences: &[i64], death: 
     delete(conn, &sequences).await
 }
 
-async fn delete(conn: &mut SqliteConnection, sequences: &str) -> Result<(), StoreError> {
+/// Deletes rows; the sequences are a JSON array.
+pub(crate) async fn delete(conn: &mut SqliteConnection, sequences: &str) -> Result<(), StoreError> {
     sqlx::query!("DELETE FROM queue WHERE sequence IN (SELECT value FROM json_each(?))", sequences)
         .execute(conn)
         .await

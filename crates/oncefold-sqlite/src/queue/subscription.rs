@@ -105,7 +105,7 @@ impl SqliteSubscription {
         let rows = self.read(limit).await?;
         let mut given_up = Vec::new();
         for row in rows {
-            line.hold(row.sequence);
+            line.hold(row.sequence, copied(&row));
             if self.limited && row.tries >= i64::from(DELIVERY_LIMIT) {
                 given_up.push(row.sequence);
             } else {
@@ -234,7 +234,11 @@ impl Subscription for SqliteSubscription {
         }
         let rejected = rows.rejected.len() as u64;
         let gone: Vec<i64> = rows.acked.iter().chain(&rows.rejected).copied().collect();
-        self.writer.run(rows, |conn, rows| Box::pin(settle::settle(conn, rows))).await.map_err(queue_error)?;
+        // Most went with their verdicts, in that transaction.
+        rows.acked = self.line.left_of(rows.acked);
+        if !rows.acked.is_empty() || rejected > 0 {
+            self.writer.run(rows, |conn, rows| Box::pin(settle::settle(conn, rows))).await.map_err(queue_error)?;
+        }
         self.line.forget(&gone);
         for sequence in &gone {
             self.bytes -= self.unsettled.remove(sequence).unwrap_or(0);
@@ -258,6 +262,12 @@ impl Drop for SqliteSubscription {
     fn drop(&mut self) {
         self.end(|| {});
     }
+}
+
+/// Which copy of an event the row is.
+fn copied(row: &Row) -> Option<(EventUuid, u32)> {
+    let id = row.id.as_slice().try_into().ok().map(EventUuid::from_bytes)?;
+    Some((id, u32::try_from(row.generation).ok()?))
 }
 
 fn received(row: Row) -> Received {

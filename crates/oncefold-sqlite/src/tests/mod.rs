@@ -3,6 +3,7 @@ mod durability;
 mod inbox;
 mod only_here;
 mod queue;
+mod verdict;
 
 use crate::SqliteBackend;
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! The one writer. It owns a connection, takes whatever is pending, runs it in one transaction, commits once, and
-//! then answers all. What takes long (a batch being applied) has a transaction of its own, so that publishes do not
-//! wait behind more than one of them.
+//! then answers all; publishes alone are one statement, which is a transaction by itself. What takes long (a batch being
+//! applied) has a transaction of its own, so that publishes do not wait behind more than one of those.
 //!
 //! Invariant: an answer leaves only after the commit that it speaks of.
 
