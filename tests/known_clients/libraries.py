@@ -6,6 +6,7 @@ here comes from Oncefold.
 
 import base64
 import hashlib
+import hmac
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -226,6 +227,17 @@ class AdyenPlatform(Library):
         return Adyen.util.is_valid_hmac_payload(delivery.headers[self.signature], self.secret, delivery.body)
 
 
+class Form(dict):
+    """Parameters with all values of a name, as web frameworks give them to the library."""
+
+    def __init__(self, body):
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True)
+        super().__init__({name: [v for n, v in pairs if n == name] for name, _ in pairs})
+
+    def getlist(self, name):
+        return self[name]
+
+
 class Twilio(Library):
     """A form; the parameters are signed in order of their names, whatever their order in the body."""
 
@@ -241,7 +253,7 @@ class Twilio(Library):
         return f"{self.url}?{query}" if query else self.url
 
     def parameters(self, body):
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True))
+        return Form(body)
 
     def sign(self, body, event_id, at, query=""):
         validator = twilio.request_validator.RequestValidator(self.secret)
@@ -267,7 +279,7 @@ class Twilio(Library):
         yield "written otherwise", replace(good, body=good.body.replace(b"sent", b"%73ent"))
         yield "parameter added", replace(good, body=good.body + b"&Extra=1")
         yield "parameter removed", replace(good, body=b"&".join(pairs[:-1]))
-        # Without the separators `a=bc` and `ab=c` would be signed alike; with several names only their order tells.
+        yield "value repeated", replace(good, body=good.body + b"&MessageStatus=sent")
         yield "query added", replace(good, query="x=1")
 
 
@@ -312,9 +324,7 @@ class Square(Library):
     signature = "x-square-hmacsha256-signature"
 
     def sign(self, body, event_id, at):
-        # The library only verifies; the signature is Python's own HMAC over what the library's text says is signed.
-        import hmac
-
+        # The library only verifies, and has no digest function of its own.
         tag = hmac.new(self.secret.encode(), self.url.encode() + body, hashlib.sha256).digest()
         return Delivery({self.signature: base64.b64encode(tag).decode()}, body)
 

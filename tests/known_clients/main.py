@@ -12,7 +12,9 @@ from a fixed seed.
 import base64
 import http.client
 import http.server
+import io
 import json
+import logging
 import random
 import sys
 import time
@@ -194,8 +196,9 @@ def receive(setup, out):
 
 def main():
     out, verb = sys.stdout, sys.argv[1]
-    # Some libraries print.
-    with redirect_stdout(sys.stderr):
+    # Some libraries print or log why they refuse.
+    logging.disable(logging.CRITICAL)
+    with redirect_stdout(io.StringIO()):
         if verb == "send":
             send(sys.argv[2], json.load(sys.stdin), out)
         elif verb == "receive":
