@@ -8,6 +8,7 @@ mod docs;
 mod failures;
 mod first_look;
 mod flood;
+mod known_clients;
 mod lifecycle;
 mod presets;
 mod providers;

@@ -156,7 +156,7 @@ fn secrets_are_read_again_when_their_file_changes() {
     std::fs::write(&file, OTHER).unwrap();
     deployment.rewrite(&rotating(&file));
     let mut serve = deployment.start(&["serve"]);
-    let ingest = serve.address("intake");
+    let (ingest, api) = (serve.address("intake"), Api::at(serve.address("admin")));
     let status = |id: &str| Provider::of("shop").send(ingest, id, b"{}").unwrap().status;
     let becomes = |expected: u16, why: &str| {
         wait::until(why, Duration::from_secs(20), || match status("msg_1") {
@@ -167,6 +167,10 @@ fn secrets_are_read_again_when_their_file_changes() {
     assert_eq!(status("msg_1"), 401);
     std::fs::write(&file, Provider::secret()).unwrap();
     becomes(200, "the new secret is in force");
+    wait::until("what was refused is explained with it", Duration::from_secs(20), || {
+        let item = api.get("/rejected?source=shop")["items"][0].clone();
+        if item["diagnosis"].to_string().contains("verifies with the present secrets") { Ok(()) } else { Err(item) }
+    });
     // What cannot be used is refused, and said; what was in force stays.
     std::fs::write(&file, "").unwrap();
     serve.signal("HUP");

@@ -5,8 +5,9 @@ use crate::convert::source;
 use crate::error::store_error;
 use async_trait::async_trait;
 use oncefold_core::limits::REJECTED_ROWS_MAX;
-use oncefold_core::store::{RejectedDelivery, RejectedRecord, RejectedRequest, RejectedStore, StoreError};
+use oncefold_core::store::{Prune, RejectedDelivery, RejectedRecord, RejectedRequest, RejectedStore, StoreError};
 use oncefold_core::time::Timestamp;
+use sqlx::PgConnection;
 use std::collections::BTreeSet;
 
 #[async_trait]
@@ -79,4 +80,17 @@ impl RejectedStore for PostgresStore {
         });
         record.collect()
     }
+}
+
+/// Removes old deliveries, oldest first. The table is small: so many of each source are kept at most.
+pub(crate) async fn forget(connection: &mut PgConnection, prune: &Prune) -> sqlx::Result<u64> {
+    let deleted = sqlx::query!(
+        "DELETE FROM rejected WHERE sequence = ANY(ARRAY(
+             SELECT sequence FROM rejected WHERE at_us < $1 ORDER BY sequence LIMIT $2))",
+        prune.bodies_before.as_micros(),
+        i64::from(prune.limit),
+    )
+    .execute(connection)
+    .await?;
+    Ok(deleted.rows_affected())
 }

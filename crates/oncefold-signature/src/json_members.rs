@@ -1,27 +1,27 @@
 //! JSON objects whose fields are signed: every name once, values as they are written.
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
 /// The members of an object, in order, values as their exact text.
-pub(crate) struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Nothing where the text is no JSON object, or a name is there twice anywhere in it: parsers differ in which of the
     /// two counts.
     pub(crate) fn parse(json: &'a str) -> Option<Self> {
-        serde_json::from_str::<UniqueNames>(json).ok()?;
-        Self::parse_top(json)
+        let members = Self::parse_top(json)?;
+        let holds_names = |value: &&&RawValue| value.get().starts_with(['{', '[']);
+        let mut nested = members.0.iter().map(|(_, value)| value).filter(holds_names);
+        nested.all(|value| serde_json::from_str::<UniqueNames>(value.get()).is_ok()).then_some(members)
     }
 
     /// Likewise, looking at the object's own names only.
     pub(crate) fn parse_top(json: &'a str) -> Option<Self> {
-        let mut parser = serde_json::Deserializer::from_str(json);
-        let members = parser.deserialize_map(MembersVisitor).ok()?;
-        parser.end().ok()?;
-        Some(Self(members))
+        serde_json::from_str(json).ok()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
@@ -40,10 +40,68 @@ impl<'a> Members<'a> {
     }
 }
 
+/// As [`Members::parse_top`].
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor).map(Self)
+    }
+}
+
+/// A member's name, borrowed where nothing in it is escaped.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NameVisitor).map(Self)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+/// Names of one object. Few are compared one by one, which is faster than to hash them; a hostile body has many.
+#[derive(Default)]
+struct Names<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Names<'a> {
+    const FEW: usize = 24;
+
+    fn add<E: Error>(&mut self, name: Cow<'a, str>) -> Result<(), E> {
+        let is_known = self.few.contains(&name) || self.many.contains(&name);
+        if is_known {
+            return Err(E::custom("a name is there twice"));
+        }
+        if self.few.len() < Self::FEW {
+            self.few.push(name);
+        } else {
+            self.many.insert(name);
+        }
+        Ok(())
+    }
+}
+
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Vec<(String, &'de RawValue)>;
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -51,12 +109,10 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members: Self::Value = Vec::new();
-        let mut seen = HashSet::new();
-        while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-            if !seen.insert(name.clone()) {
-                return Err(A::Error::custom("a name is there twice"));
-            }
-            members.push((name, value));
+        let mut seen = Names::default();
+        while let Some(Name(name)) = map.next_key()? {
+            seen.add(name.clone())?;
+            members.push((name, map.next_value()?));
         }
         Ok(members)
     }
@@ -81,12 +137,10 @@ impl<'de> Visitor<'de> for UniqueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueNames, A::Error> {
-        let mut seen = HashSet::new();
-        while let Some(name) = map.next_key::<String>()? {
+        let mut seen = Names::default();
+        while let Some(Name(name)) = map.next_key()? {
             map.next_value::<UniqueNames>()?;
-            if !seen.insert(name) {
-                return Err(A::Error::custom("a name is there twice"));
-            }
+            seen.add(name)?;
         }
         Ok(UniqueNames)
     }
@@ -121,10 +175,9 @@ impl<'de> Visitor<'de> for UniqueVisitor {
     }
 }
 
-/// The elements of an array, as their exact text; nothing where the text is no array.
-pub(crate) fn elements(json: &str) -> Option<Vec<&str>> {
-    let raw: Vec<&RawValue> = serde_json::from_str(json).ok()?;
-    Some(raw.into_iter().map(RawValue::get).collect())
+/// The members of every object in an array, own names once; nothing where there is anything else.
+pub(crate) fn objects(json: &str) -> Option<Vec<Members<'_>>> {
+    serde_json::from_str(json).ok()
 }
 
 /// The text, where it is JSON at all.
@@ -132,3 +185,70 @@ pub(crate) fn json_text(body: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
     serde_json::from_str::<IgnoredAny>(text).ok().map(|_| text)
 }
+
+/// The value at a JSON Pointer (RFC 6901) as its exact text; of equal names the last counts, as it does where JSON is
+/// read as a whole. Nothing else of the document is kept.
+pub(crate) fn value_at<'a>(body: &'a [u8], pointer: &str) -> Option<&'a str> {
+    let mut json = std::str::from_utf8(body).ok()?;
+    let tokens = pointer.strip_prefix('/').map_or_else(Vec::new, |rest| rest.split('/').collect());
+    if tokens.is_empty() {
+        return pointer.is_empty().then(|| json_text(body)).flatten();
+    }
+    for token in tokens {
+        let token = token.replace("~1", "/").replace("~0", "~");
+        let mut parser = serde_json::Deserializer::from_str(json);
+        let found = Step(&token).deserialize(&mut parser).ok()?;
+        parser.end().ok()?;
+        json = found?.get();
+    }
+    Some(json)
+}
+
+/// One token of a pointer: a name of an object, or an index of an array.
+struct Step<'t>(&'t str);
+
+impl<'de> DeserializeSeed<'de> for Step<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Step<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(Name(name)) = map.next_key()? {
+            if name == self.0 {
+                found = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let plain = self.0 == "0" || !self.0.starts_with(['0', '+']);
+        let at: Option<usize> = plain.then(|| self.0.parse().ok()).flatten();
+        let mut found = None;
+        let mut index = 0;
+        while let Some(value) = seq.next_element::<&RawValue>()? {
+            if at == Some(index) {
+                found = Some(value);
+            }
+            index += 1;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+#[path = "json_members_tests.rs"]
+mod tests;

@@ -29,6 +29,26 @@ impl<'a> Request<'a> {
         self.header_values(name).next().is_some()
     }
 
+    /// [`Request::sole_header`] of several names, in one pass where all is well.
+    pub(crate) fn sole_headers<const N: usize>(&self, names: &[&str; N]) -> Result<[&'a [u8]; N], Rejection> {
+        let mut found = [None; N];
+        let mut repeated = false;
+        for (given, value) in self.headers {
+            let at = names.iter().position(|name| given.eq_ignore_ascii_case(name));
+            if let Some(slot) = at.and_then(|at| found.get_mut(at)) {
+                repeated |= slot.replace(*value).is_some();
+            }
+        }
+        let mut values = [&b""[..]; N];
+        for ((slot, found), name) in values.iter_mut().zip(found).zip(names) {
+            *slot = match found {
+                Some(value) if !repeated => value,
+                _ => self.sole_header(name)?,
+            };
+        }
+        Ok(values)
+    }
+
     /// The one value of a header that has to be there exactly once: a repeat lets two parties read different values.
     pub(crate) fn sole_header(&self, name: &str) -> Result<&'a [u8], Rejection> {
         let mut values = self.header_values(name);

@@ -126,7 +126,8 @@ fn twilio(scheme: TwilioScheme, secret: &Secret, req: &Request<'_>) -> Result<Si
             (format!("{url}{}{query}", if url.contains('?') { '&' } else { '?' }), Some(query), Vec::new())
         }
     };
-    let tag = twilio::tag(algorithm, &decode_key(0, secret, KeyEncoding::Literal)?, &url, &parameters);
+    let key = KeyedMac::keyed(algorithm, &decode_key(0, secret, KeyEncoding::Literal)?);
+    let tag = twilio::tag(&key, &url, &parameters);
     let mut signed = Signed::with_header(twilio::HEADER, encoding::to_base64(tag.as_slice()));
     if algorithm == HmacAlgorithm::Sha256 {
         signed.headers.push((twilio::SETTINGS_HEADER.to_owned(), "key=oncefold,algorithm=HMAC_SHA256".to_owned()));

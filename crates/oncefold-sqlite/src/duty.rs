@@ -100,7 +100,8 @@ async fn forget(conn: &mut SqliteConnection, prune: Prune) -> Result<Pruned, Sto
     let limit = i64::from(prune.limit);
     let (bodies, changes) = forget_bodies(conn, prune.bodies_before, limit).await?;
     let events = forget_events(conn, prune.ids_before, limit).await?;
-    Ok(Pruned { bodies, changes, events })
+    let rejected = crate::rejected::forget(conn, prune.bodies_before, limit).await?;
+    Ok(Pruned { bodies, changes, events, rejected })
 }
 
 /// Bodies, and changes.

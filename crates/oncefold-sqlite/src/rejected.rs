@@ -79,3 +79,18 @@ async fn record(conn: &mut SqliteConnection, deliveries: &[RejectedDelivery]) ->
     }
     Ok(())
 }
+
+/// Removes old deliveries, oldest first.
+pub(crate) async fn forget(conn: &mut SqliteConnection, before: Timestamp, limit: i64) -> Result<u64, StoreError> {
+    let before = before.as_micros();
+    let deleted = sqlx::query!(
+        "DELETE FROM rejected WHERE sequence IN
+             (SELECT sequence FROM rejected WHERE at_us < ?1 ORDER BY sequence LIMIT ?2)",
+        before,
+        limit
+    )
+    .execute(conn)
+    .await
+    .map_err(store_error)?;
+    Ok(deleted.rows_affected())
+}

@@ -4,22 +4,35 @@ use oncefold_admin::Diagnose;
 use oncefold_config::SourceConfig;
 use oncefold_core::store::RejectedDelivery;
 use oncefold_signature::{Request, Scheme, UnixTime, Verdict};
+use std::sync::{Arc, PoisonError, RwLock};
 
-/// Explains with the sources of the config, as they were when the process started.
-#[derive(Debug)]
-pub struct Diagnosis(Vec<SourceConfig>);
+/// Explains with the sources of the config and the secrets in force. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Diagnosis(Arc<RwLock<Vec<SourceConfig>>>);
 
 impl Diagnosis {
     /// With these sources.
     pub fn with(sources: &[SourceConfig]) -> Self {
-        Self(sources.to_vec())
+        Self(Arc::new(RwLock::new(sources.to_vec())))
     }
 
-    /// Another source under whose keys the delivery verifies.
-    fn other_owner(&self, source: &SourceConfig, verifies: impl Fn(&SourceConfig) -> bool) -> Option<&SourceConfig> {
-        let mut others = self.0.iter().filter(|other| other.name() != source.name() && signs(other));
-        others.find(|other| verifies(other))
+    /// Has a source that is known explained with other secrets from now on.
+    pub fn exchange(&self, fresh: &SourceConfig) {
+        let mut sources = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = sources.iter_mut().find(|source| source.name() == fresh.name()) {
+            *source = fresh.clone();
+        }
     }
+}
+
+/// Another source under whose keys the delivery verifies.
+fn other_owner<'a>(
+    sources: &'a [SourceConfig],
+    source: &SourceConfig,
+    verifies: impl Fn(&SourceConfig) -> bool,
+) -> Option<&'a SourceConfig> {
+    let mut others = sources.iter().filter(|other| other.name() != source.name() && signs(other));
+    others.find(|other| verifies(other))
 }
 
 /// Whether the source's deliveries carry a signature: a credential is not in the log, and without either nothing was
@@ -30,7 +43,9 @@ fn signs(source: &SourceConfig) -> bool {
 
 impl Diagnose for Diagnosis {
     fn diagnose(&self, delivery: &RejectedDelivery) -> Vec<String> {
-        let Some(source) = self.0.iter().find(|source| *source.name() == delivery.source) else {
+        // A copy, so that nobody waits for an explanation to be worked out: the keys in it are shared.
+        let sources = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(source) = sources.iter().find(|source| *source.name() == delivery.source) else {
             return vec!["the source is not in this process's config".to_owned()];
         };
         if !signs(source) {
@@ -67,7 +82,7 @@ impl Diagnose for Diagnosis {
             judged(other, &mut |request, now| fits = other.verifier.verify(request, now).is_valid());
             fits
         };
-        if let Some(other) = self.other_owner(source, fits) {
+        if let Some(other) = other_owner(&sources, source, fits) {
             lines.push(format!(
                 "it verifies at source `{}`: the provider has the wrong URL, or the two secrets are swapped",
                 other.name()
@@ -90,16 +105,20 @@ mod tests {
     const OTHER: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     fn diagnosis() -> Diagnosis {
+        Diagnosis::with(&sources(ONE))
+    }
+
+    fn sources(one: &str) -> Vec<SourceConfig> {
         let text = format!(
-            "[sources.one]\npreset = 'svix'\nsecrets = ['{ONE}']\n[sources.other]\npreset = 'svix'\nsecrets = ['{OTHER}']\n\
+            "[sources.one]\npreset = 'svix'\nsecrets = ['{one}']\n[sources.other]\npreset = 'svix'\nsecrets = ['{OTHER}']\n\
              [sources.open]\nverify = {{ scheme = 'token', in = 'path' }}\nsecrets = ['0123456789abcdef']\n"
         );
-        Diagnosis::with(&Config::parse("test", &text, &|_| None).unwrap().config.sources)
+        Config::parse("test", &text, &|_| None).unwrap().config.sources
     }
 
     /// A delivery to `source` that was signed with a secret over a body, and came with another.
     fn delivery(source: &str, secret: &str, signed: &[u8], came: Option<&[u8]>) -> RejectedDelivery {
-        let svix = diagnosis().0[0].scheme.clone();
+        let svix = diagnosis().0.read().unwrap()[0].scheme.clone();
         let request = Request { method: "POST", url: None, query: "", path_token: None, headers: &[], body: signed };
         let signed = svix.sign(&Secret::new(secret).unwrap(), "m", &request, UnixTime::from_secs(NOW_S)).unwrap();
         RejectedDelivery {
@@ -121,6 +140,17 @@ mod tests {
         let lines = diagnosis().diagnose(&delivery("one", OTHER, b"{}", Some(b"{}")));
         assert!(lines.iter().any(|line| line.contains("source `other`")), "{lines:?}");
         assert!(!lines.concat().contains(OTHER) && !lines.concat().contains(ONE));
+    }
+
+    #[test]
+    fn it_explains_with_the_secrets_in_force() {
+        const NEXT: &str = "whsec_b3RoZXIga2V5IG9mIGVub3VnaCBieXRlcw==";
+        let (all, delivery) = (diagnosis(), delivery("one", NEXT, b"{}", Some(b"{}")));
+        let says =
+            || all.clone().diagnose(&delivery).iter().any(|line| line.contains("verifies with the present secrets"));
+        assert!(!says());
+        all.exchange(&sources(NEXT)[0]);
+        assert!(says());
     }
 
     #[test]

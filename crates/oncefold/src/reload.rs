@@ -1,6 +1,7 @@
-//! Secrets that change while intake runs: on SIGHUP, and when a file that holds some, or the config, changes. A config
+//! Secrets that change while a process runs: on SIGHUP, and when a file that holds some, or the config, changes. A config
 //! that cannot be used is refused and said; what was in force stays. Everything else waits for a restart.
 
+use crate::diagnosis::Diagnosis;
 use crate::failure::Failure;
 use crate::{intake, settings};
 use anyhow::Context as _;
@@ -25,7 +26,9 @@ type Stamp = Option<(u64, u64, i64, i64)>;
 pub struct Reload {
     file: Option<PathBuf>,
     hangup: Signal,
-    ring: KeyRing,
+    /// Of intake, where it runs in this process.
+    ring: Option<KeyRing>,
+    diagnosis: Diagnosis,
     running: BTreeMap<String, Standing>,
     stamps: BTreeMap<PathBuf, Stamp>,
 }
@@ -45,14 +48,19 @@ impl Standing {
 }
 
 impl Reload {
-    /// For the sources of `config`, which came from `file`.
+    /// For the sources of `config`, which came from `file`: what verifies deliveries, and what explains rejected ones.
     ///
     /// # Errors
     /// When the signal cannot be listened for.
-    pub fn of(file: Option<PathBuf>, config: &Config, ring: KeyRing) -> Result<Self, Failure> {
+    pub fn of(
+        file: Option<PathBuf>,
+        config: &Config,
+        ring: Option<KeyRing>,
+        diagnosis: Diagnosis,
+    ) -> Result<Self, Failure> {
         let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let running = config.sources.iter().map(|source| (source.name().to_string(), Standing::of(source))).collect();
-        let mut reload = Self { file, hangup, ring, running, stamps: BTreeMap::new() };
+        let mut reload = Self { file, hangup, ring, diagnosis, running, stamps: BTreeMap::new() };
         reload.stamps = reload.look();
         Ok(reload)
     }
@@ -105,7 +113,9 @@ impl Reload {
             match self.running.get_mut(&name) {
                 Some(standing) if standing.shape == fresh.shape => {
                     standing.files = fresh.files;
-                    exchanged += usize::from(self.ring.exchange(&name, intake::keys(source)));
+                    self.diagnosis.exchange(source);
+                    let is_known = self.ring.as_ref().is_none_or(|ring| ring.exchange(&name, intake::keys(source)));
+                    exchanged += usize::from(is_known);
                 }
                 Some(_) => tracing::warn!(source = name, "its scheme changed: restart to have it used"),
                 None => tracing::warn!(source = name, "it is new: restart to have it used"),

@@ -18,7 +18,7 @@ use oncefold_config::Config;
 use oncefold_core::queue::{Publisher, Queue, QueueAdmin};
 use oncefold_core::store::Store;
 use oncefold_core::{Clock, Entropy as _, SourceName};
-use oncefold_ingest::{IngestHealth, IngestParts, IngestSettings, Readiness};
+use oncefold_ingest::{IngestHealth, IngestParts, IngestSettings, KeyRing, Readiness};
 use oncefold_signature::Scheme;
 use oncefold_telemetry::Metrics;
 use oncefold_worker::{WorkerParts, WorkerSettings};
@@ -52,6 +52,10 @@ pub struct Process {
     file: Option<PathBuf>,
     lifecycle: Lifecycle,
     parts: Vec<Arc<dyn Part>>,
+    /// What explains rejected deliveries.
+    diagnosis: Diagnosis,
+    /// Whether a task reads secrets again.
+    reads_secrets: bool,
 }
 
 impl Process {
@@ -66,7 +70,10 @@ impl Process {
         let metrics = Arc::new(Metrics::register(env!("CARGO_PKG_VERSION")).context("metrics")?);
         let database = Database::open(&config).await?;
         let broker = Broker::start(&config, &database)?;
-        Ok(Self { config, database, broker, metrics, file, lifecycle: Lifecycle::default(), parts: vec![] })
+        let diagnosis = Diagnosis::with(&config.sources);
+        let lifecycle = Lifecycle::default();
+        let parts = vec![];
+        Ok(Self { config, database, broker, metrics, file, lifecycle, parts, diagnosis, reads_secrets: false })
     }
 
     /// Adds intake; gives its address.
@@ -99,10 +106,16 @@ impl Process {
         let address = ingest.local_addr();
         self.parts.push(Arc::new(IngestPart(ingest.health())));
         let tokens = self.lifecycle.tokens();
-        let reload = Reload::of(self.file.clone(), &self.config, ingest.key_ring())?;
-        self.lifecycle.spawn("the reader of secrets", reload.run_until_stopped(tokens.soft.clone()));
+        self.read_secrets_again(Some(ingest.key_ring()))?;
         self.lifecycle.spawn("intake", ingest.run_until_stopped(tokens.soft, tokens.hard));
         Ok(address)
+    }
+
+    fn read_secrets_again(&mut self, ring: Option<KeyRing>) -> Result<(), Failure> {
+        let reload = Reload::of(self.file.clone(), &self.config, ring, self.diagnosis.clone())?;
+        self.lifecycle.spawn("the reader of secrets", reload.run_until_stopped(self.lifecycle.tokens().soft));
+        self.reads_secrets = true;
+        Ok(())
     }
 
     /// Adds a worker, of these sources only where any are named.
@@ -158,13 +171,16 @@ impl Process {
             settings,
             configured_sources: self.config.sources.iter().map(|s| s.name().clone()).collect(),
             store: self.database.store(),
-            diagnose: Some(Arc::new(Diagnosis::with(&self.config.sources))),
+            diagnose: Some(Arc::new(self.diagnosis.clone())),
             queue: Some(Arc::clone(&self.broker.queue) as Arc<dyn QueueAdmin>),
             clock: Arc::new(SystemClock),
             metrics: Arc::clone(&self.metrics),
         })
         .await?;
         let address = admin.local_addr();
+        if !self.reads_secrets {
+            self.read_secrets_again(None)?;
+        }
         self.parts.push(Arc::new(AdminPart(self.database.store())));
         let stops = self.lifecycle.tokens();
         self.lifecycle.spawn("the admin API", admin.run_until_stopped(stops.soft, stops.hard));

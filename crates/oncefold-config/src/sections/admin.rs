@@ -1,6 +1,7 @@
 //! `[admin]`: the admin API and who may use it.
 
 use crate::reader::{Node, Schema, Table};
+use crate::reference::resolve;
 use crate::sections::listen;
 use oncefold_core::Digest;
 use std::fmt;
@@ -119,8 +120,9 @@ fn name_of(node: &Node<'_>, tokens: &[AdminToken]) -> Option<String> {
 }
 
 fn hash_of(node: &Node<'_>, tokens: &[AdminToken]) -> Option<Digest> {
-    let text = node.text("the SHA-256 of the token, 64 hex digits")?;
-    let Some(sha256) = Digest::parse_hex(text) else {
+    let text = node.text("the SHA-256 of the token, 64 hex digits, or a reference to it")?;
+    let text = resolve(node.context, &node.place, text)?.text;
+    let Some(sha256) = Digest::parse_hex(&text) else {
         node.problem(
             "is not 64 hex digits",
             "write the SHA-256 of the token, not the token; `oncefold token new` prints both",

@@ -92,6 +92,18 @@ fn tokens_open_the_admin_api_to_the_network() {
     let admin = load(&text).unwrap().config.admin;
     assert_eq!((admin.tokens[0].name.as_str(), admin.tokens[0].role), ("ops", Role::Operator));
     assert_eq!(admin.tokens[0].sha256.to_hex(), hash);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{hash}\n")).unwrap();
+    for (reference, is_there) in [
+        (format!("file:{}", file.path().display()), true),
+        ("env:HASH".to_owned(), true),
+        ("env:NONE".to_owned(), false),
+    ] {
+        let text = format!("[admin]\ntokens = [{{ name = 'ops', role = 'viewer', sha256 = '{reference}' }}]");
+        let loaded = load_with(&text, &[("HASH", hash)]);
+        let read = loaded.ok().map(|loaded| loaded.config.admin.tokens[0].sha256.to_hex());
+        assert_eq!(read, is_there.then(|| hash.to_owned()), "{reference}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Gauges {
 pub struct Prune {
     /// The present moment.
     pub now: Timestamp,
-    /// Bodies and changes of events settled before this.
+    /// Bodies and changes of events settled before this, and deliveries rejected before it.
     pub bodies_before: Timestamp,
     /// Settled events settled before this, with their ids.
     pub ids_before: Timestamp,
@@ -48,6 +48,8 @@ pub struct Pruned {
     pub changes: u64,
     /// Events with their ids.
     pub events: u64,
+    /// Deliveries of the rejected log.
+    pub rejected: u64,
 }
 
 /// What background duties need.

@@ -24,6 +24,7 @@ pub(super) async fn run(pool: &PgPool, prune: &Prune) -> Result<Pruned, StoreErr
     pruned.bodies += bodies;
     pruned.changes += changes;
     pruned.events = forget_events(connection, prune).await.map_err(|e| store_error(&e))?;
+    pruned.rejected = crate::rejected::forget(connection, prune).await.map_err(|e| store_error(&e))?;
     Ok(pruned)
 }
 

@@ -7,7 +7,7 @@
 
 use crate::diagnosis::{self, Trial};
 use crate::encoding;
-use crate::json_members::{Members, elements, json_text};
+use crate::json_members::{Members, json_text, objects};
 use crate::mac::{HmacAlgorithm, KeyedMac};
 use crate::request::Request;
 use crate::scheme::{Item, Prepared, Verifier};
@@ -106,20 +106,22 @@ fn amount(members: &Members<'_>) -> Result<(String, String), Rejection> {
 
 /// The objects inside `NotificationRequestItem`, as their exact text.
 fn items(body: &[u8]) -> Result<Vec<&str>, Rejection> {
-    let text = json_text(body).ok_or_else(|| {
-        malformed("the body is no JSON; Adyen has a setting for JSON, this is the only format that is taken")
+    let envelope = std::str::from_utf8(body).ok().and_then(Members::parse_top).ok_or_else(|| {
+        malformed(match json_text(body) {
+            Some(_) => "the body is no JSON object, or has a name twice",
+            None => "the body is no JSON; Adyen has a setting for JSON, this is the only format that is taken",
+        })
     })?;
-    let envelope =
-        Members::parse_top(text).ok_or_else(|| malformed("the body is no JSON object, or has a name twice"))?;
-    let items = envelope.get("notificationItems").and_then(elements);
-    let items =
-        items.ok_or_else(|| malformed("the body has no list notificationItems: is this a platform webhook?"))?;
+    let list = envelope.get("notificationItems").filter(|list| list.starts_with('['));
+    let list = list.ok_or_else(|| malformed("the body has no list notificationItems: is this a platform webhook?"))?;
+    let items = objects(list)
+        .and_then(|items| items.iter().map(|item| item.get("NotificationRequestItem")).collect::<Option<Vec<_>>>());
+    let items = items
+        .ok_or_else(|| malformed("an element of notificationItems has no NotificationRequestItem, or has it twice"))?;
     if items.is_empty() {
         return Err(malformed("notificationItems is empty"));
     }
-    let inner = |item| Members::parse_top(item)?.get("NotificationRequestItem");
-    let inner: Option<Vec<_>> = items.into_iter().map(inner).collect();
-    inner.ok_or_else(|| malformed("an element of notificationItems has no NotificationRequestItem, or has it twice"))
+    Ok(items)
 }
 
 struct PreparedAdyen {

@@ -113,43 +113,46 @@ impl SignaturePlace {
 
     /// The header's values, one at least.
     fn values<'a>(&self, req: &Request<'a>) -> Result<impl Iterator<Item = &'a [u8]>, Rejection> {
-        let name = self.name(req);
-        let first = if self.repeatable {
-            req.header_values(name).next().ok_or_else(|| missing(&self.headers))?
-        } else if req.has_header(name) {
-            req.sole_header(name)?
-        } else {
-            return Err(missing(&self.headers));
-        };
-        let others = req.header_values(name).skip(1).take(MOST_SIGNATURES - 1);
-        Ok(std::iter::once(first).chain(others))
+        let present = self.headers.iter().find_map(|name| {
+            let mut values = req.header_values(name);
+            values.next().map(|first| (name, first, values))
+        });
+        let (name, first, mut others) = present.ok_or_else(|| missing(&self.headers))?;
+        if !self.repeatable && others.next().is_some() {
+            req.sole_header(name)?;
+        }
+        Ok(std::iter::once(first).chain(others.take(MOST_SIGNATURES - 1)))
     }
 
     /// The texts behind the prefix, one at least.
     pub(crate) fn texts<'a>(&self, req: &Request<'a>) -> Result<Vec<&'a [u8]>, Rejection> {
-        let mut texts = Vec::new();
-        for value in self.values(req)? {
-            match &self.fields {
-                None => texts.push(value),
-                Some(fields) => texts.extend(field_values(value, fields.separator, &fields.signature)),
-            }
-        }
-        texts.truncate(MOST_SIGNATURES);
-        let name = self.name(req);
+        let values = self.values(req)?;
+        let mut texts: Vec<&[u8]> = match &self.fields {
+            None => values.collect(),
+            Some(fields) => values
+                .flat_map(|value| field_values(value, fields.separator, &fields.signature))
+                .take(MOST_SIGNATURES)
+                .collect(),
+        };
         if let (true, Some(fields)) = (texts.is_empty(), &self.fields) {
-            let detail = format!("header {name} has no {}= field", fields.signature);
+            let detail = format!("header {} has no {}= field", self.name(req), fields.signature);
             return Err(Rejection::of(RejectionReason::MalformedHeader, detail));
         }
-        let without = |text: &'a [u8]| match text.strip_prefix(self.prefix.as_bytes()) {
-            None if self.prefix_optional => Some(text),
-            stripped => stripped,
-        };
-        let stripped: Vec<_> = texts.into_iter().filter_map(without).collect();
-        if stripped.is_empty() {
-            let detail = format!("header {name} does not start with {:?}", self.prefix);
+        if !self.prefix.is_empty() {
+            texts = texts.into_iter().filter_map(|text| self.without_prefix(text)).collect();
+        }
+        if texts.is_empty() {
+            let detail = format!("header {} does not start with {:?}", self.name(req), self.prefix);
             return Err(Rejection::of(RejectionReason::MalformedSignature, detail));
         }
-        Ok(stripped)
+        Ok(texts)
+    }
+
+    fn without_prefix<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        match text.strip_prefix(self.prefix.as_bytes()) {
+            None if self.prefix_optional => Some(text),
+            stripped => stripped,
+        }
     }
 
     /// The decoded signatures of `len` bytes, one at least; what is in another form beside them is skipped.

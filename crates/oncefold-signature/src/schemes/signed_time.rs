@@ -1,10 +1,11 @@
 //! The time that a signature covers: where it stands, how it is written, how far it may be from now.
 
+use crate::json_members::value_at;
 use crate::request::Request;
 use crate::schemes::signature_place::{SignaturePlace, field_values};
 use crate::time::{UnixTime, check_tolerance, parse_millis, parse_rfc3339, parse_seconds};
 use crate::verdict::{Rejection, RejectionReason};
-use serde_json::Value;
+use std::borrow::Cow;
 
 /// How a timestamp is written. It is signed as its raw text whatever this says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,15 +102,15 @@ impl SignedTime {
     /// The time in a body that is known to be signed, checked like any other.
     pub(crate) fn check_body(&self, body: &[u8], now: UnixTime) -> Result<Option<i64>, Rejection> {
         let TimestampPlace::Body(pointer) = &self.place else { return Ok(None) };
-        let json: Option<Value> = serde_json::from_slice(body).ok();
-        let text = match json.as_ref().and_then(|json| json.pointer(pointer)) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => {
-                let detail = format!("the body has no timestamp at {pointer}");
-                return Err(Rejection::of(RejectionReason::MalformedTimestamp, detail));
-            }
-        };
+        let text = value_at(body, pointer).and_then(|json| match json.as_bytes() {
+            [b'"', ..] => serde_json::from_str::<String>(json).ok().map(Cow::Owned),
+            [b'-' | b'0'..=b'9', ..] => Some(Cow::Borrowed(json)),
+            _ => None,
+        });
+        let text = text.ok_or_else(|| {
+            let detail = format!("the body has no timestamp at {pointer}");
+            Rejection::of(RejectionReason::MalformedTimestamp, detail)
+        })?;
         self.check(text.as_bytes(), now).map(Some)
     }
 

@@ -103,7 +103,8 @@ impl StandardWebhooks {
     fn header_names(self, req: &Request<'_>) -> &'static [&'static str; 3] {
         const SVIX: [&str; 3] = ["svix-id", "svix-timestamp", "svix-signature"];
         const WEBHOOK: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
-        let svix = self.headers == HeaderFamily::SvixThenWebhook && SVIX.iter().any(|name| req.has_header(name));
+        let is_svix = |given: &str| SVIX.iter().any(|name| given.eq_ignore_ascii_case(name));
+        let svix = self.headers == HeaderFamily::SvixThenWebhook && req.headers.iter().any(|(name, _)| is_svix(name));
         if svix { &SVIX } else { &WEBHOOK }
     }
 }
@@ -119,8 +120,8 @@ struct Message<'a> {
 impl<'a> Message<'a> {
     fn read(scheme: StandardWebhooks, req: &Request<'a>) -> Result<Self, Rejection> {
         let names = scheme.header_names(req);
-        let [id, timestamp, signatures] = names.map(|name| req.sole_header(name));
-        Ok(Self { id: id?, timestamp: timestamp?, signatures: signatures?, names })
+        let [id, timestamp, signatures] = req.sole_headers(names)?;
+        Ok(Self { id, timestamp, signatures, names })
     }
 
     fn check_id(&self) -> Result<(), Rejection> {
@@ -198,12 +199,12 @@ impl Prepared for PreparedStandardWebhooks {
         message.check_id()?;
         let signed_at_s = parse_seconds(message.names[1], message.timestamp)?;
         check_tolerance(signed_at_s, now, self.scheme.tolerance_s)?;
-        let any_hmac = message.hmac_signatures().next().is_some();
+        let presented: Vec<_> = message.hmac_signatures().collect();
         let position = self.keys.iter().position(|key| match key {
-            Key::Shared(_) if !any_hmac => false,
+            Key::Shared(_) if presented.is_empty() => false,
             Key::Shared(key) => {
                 let tag = message.tag(key, req.body);
-                message.hmac_signatures().any(|signature| tag.equals(signature.as_slice()))
+                presented.iter().any(|signature| tag.equals(signature.as_slice()))
             }
             Key::Public(key) => message.fits_public(key, req.body),
         });

@@ -85,14 +85,15 @@ impl Prepared for PreparedStripe {
         let fields = Fields::read(req.sole_header(HEADER)?)?;
         let signed_at_s = parse_seconds("field t", fields.timestamp)?;
         check_tolerance(signed_at_s, now, self.scheme.tolerance_s)?;
-        let decoded = || fields.signatures().filter_map(|text| encoding::signature_from_hex(text, ALGORITHM.tag_len()));
-        if decoded().next().is_none() {
+        let hex = |text| encoding::signature_from_hex(text, ALGORITHM.tag_len());
+        let presented: Vec<_> = fields.signatures().filter_map(hex).collect();
+        if presented.is_empty() {
             let first = fields.signatures().next().unwrap_or_default();
             return Err(diagnosis::malformed_signature("field v1", first, "lower-case hex of 32 bytes"));
         }
         for (index, key) in self.keys.iter().enumerate() {
             let tag = key.over(&[fields.timestamp, b".", req.body]);
-            if decoded().any(|signature| tag.equals(signature.as_slice())) {
+            if presented.iter().any(|signature| tag.equals(signature.as_slice())) {
                 return Ok(Verified { secret_index: Some(index), signed_at_s: Some(signed_at_s) });
             }
         }

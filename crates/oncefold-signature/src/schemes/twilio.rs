@@ -19,6 +19,7 @@ use crate::time::UnixTime;
 use crate::verdict::{Rejection, RejectionReason, Verified, excerpt};
 use percent_encoding::percent_decode;
 use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use subtle::ConstantTimeEq;
 
@@ -48,7 +49,7 @@ impl TwilioScheme {
         for (index, secret) in secrets.iter().enumerate() {
             let key = decode_key(index, secret, KeyEncoding::Literal)?;
             warnings.extend(short_key_warning(index, key.len()));
-            keys.push(key);
+            keys.push(TwilioKey::new(&key));
         }
         Ok(Verifier::of(PreparedTwilio { scheme: self, keys, secrets: secrets.to_vec() }, warnings))
     }
@@ -109,16 +110,30 @@ pub(crate) fn signed_parameters(req: &Request<'_>, query: &str) -> Result<Vec<u8
 
 /// Every distinct parameter, name and value decoded, in order.
 fn sorted_form(body: &[u8]) -> Vec<u8> {
-    let decoded = |text: &[u8]| -> Vec<u8> {
-        let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-        percent_decode(&spaced).collect()
-    };
     let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         (decoded(&pair[..at]), decoded(pair.get(at + 1..).unwrap_or_default()))
     });
     let sorted: BTreeSet<_> = pairs.collect();
-    sorted.into_iter().flat_map(|(name, value)| [name, value]).flatten().collect()
+    let mut joined = Vec::with_capacity(body.len());
+    for (name, value) in &sorted {
+        joined.extend_from_slice(name);
+        joined.extend_from_slice(value);
+    }
+    joined
+}
+
+/// A name or a value of a form as bytes; borrowed where nothing in it is encoded.
+fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&b'+') {
+        return percent_decode(text).into();
+    }
+    let mut spaced = text.to_vec();
+    spaced.iter_mut().filter(|byte| **byte == b'+').for_each(|byte| *byte = b' ');
+    match Cow::from(percent_decode(&spaced)) {
+        Cow::Owned(decoded) => Cow::Owned(decoded),
+        Cow::Borrowed(_) => Cow::Owned(spaced),
+    }
 }
 
 /// The URL that was asked for: the stated one with the received query, as Twilio adds to it.
@@ -128,13 +143,30 @@ fn requested<'a>(req: &Request<'a>) -> Result<SignedUrl<'a>, Rejection> {
     Ok(SignedUrl { query, ..stated })
 }
 
-pub(crate) fn tag(algorithm: HmacAlgorithm, key: &[u8], url: &str, parameters: &[u8]) -> Tag {
-    KeyedMac::keyed(algorithm, key).over(&[url.as_bytes(), parameters])
+pub(crate) fn tag(key: &KeyedMac, url: &str, parameters: &[u8]) -> Tag {
+    key.over(&[url.as_bytes(), parameters])
+}
+
+/// A key, set up for each hash.
+struct TwilioKey {
+    sha1: KeyedMac,
+    sha256: KeyedMac,
+}
+
+impl TwilioKey {
+    fn new(key: &[u8]) -> Self {
+        let keyed = |algorithm| KeyedMac::keyed(algorithm, key);
+        Self { sha1: keyed(HmacAlgorithm::Sha1), sha256: keyed(HmacAlgorithm::Sha256) }
+    }
+
+    fn of(&self, algorithm: HmacAlgorithm) -> &KeyedMac {
+        if algorithm == HmacAlgorithm::Sha1 { &self.sha1 } else { &self.sha256 }
+    }
 }
 
 struct PreparedTwilio {
     scheme: TwilioScheme,
-    keys: Vec<Vec<u8>>,
+    keys: Vec<TwilioKey>,
     secrets: Vec<Secret>,
 }
 
@@ -149,10 +181,14 @@ impl Prepared for PreparedTwilio {
         })?;
         let url = requested(req)?;
         let parameters = signed_parameters(req, url.query.unwrap_or_default())?;
-        let with_port = url.authority_with_port();
-        let urls = [url.text(), url.without_port().text(), SignedUrl { authority: &with_port, ..url }.text()];
-        let fits =
-            |key: &Vec<u8>| urls.iter().any(|url| tag(algorithm, key, url, &parameters).equals(signature.as_slice()));
+        let fits_url = |key: &KeyedMac, url: &str| tag(key, url, &parameters).equals(signature.as_slice());
+        let fits = |key: &TwilioKey| {
+            let key = key.of(algorithm);
+            fits_url(key, &url.text()) || fits_url(key, &url.without_port().text()) || {
+                let authority = url.authority_with_port();
+                fits_url(key, &SignedUrl { authority: &authority, ..url }.text())
+            }
+        };
         match self.keys.iter().position(fits) {
             Some(index) => Ok(Verified { secret_index: Some(index), signed_at_s: None }),
             None => Err(diagnosis::no_match(&format!("the signature in header {HEADER}"), self.keys.len())),
@@ -168,7 +204,8 @@ impl Prepared for PreparedTwilio {
             let Ok(parameters) = signed_parameters(req, query) else { return false };
             [HmacAlgorithm::Sha1, HmacAlgorithm::Sha256]
                 .iter()
-                .any(|algorithm| signatures.iter().any(|bytes| tag(*algorithm, key, url, &parameters).equals(bytes)))
+                .map(|algorithm| tag(&KeyedMac::keyed(*algorithm, key), url, &parameters))
+                .any(|tag| signatures.iter().any(|bytes| tag.equals(bytes)))
         };
         let trial = Trial { secrets: &self.secrets, configured: KeyEncoding::Literal, signs_url: true, fits: &fits };
         trial.explain(req, rejection)

@@ -134,6 +134,7 @@ macro_rules! store_suite {
             rejected: [
                 rejected_deliveries_come_back_as_they_were,
                 pages_of_rejected_deliveries_neither_skip_nor_repeat,
+                old_rejected_deliveries_are_forgotten,
                 the_rejected_log_is_bounded_for_each_source,
             ]
             properties: [

@@ -1,9 +1,9 @@
-//! `RejectedStore`.
+//! `RejectedStore`, and its part of `DutyStore::prune`.
 
 use crate::builders::{at, source};
 use bytes::Bytes;
 use oncefold_core::limits::REJECTED_ROWS_MAX;
-use oncefold_core::store::{RejectedDelivery, RejectedRequest, Store};
+use oncefold_core::store::{Prune, RejectedDelivery, RejectedRequest, Store};
 use std::sync::Arc;
 
 fn delivery(name: &str, number: u64) -> RejectedDelivery {
@@ -51,6 +51,19 @@ pub async fn pages_of_rejected_deliveries_neither_skip_nor_repeat(store: Arc<dyn
     let first = store.rejected(Some("shop"), None, 3).await.unwrap();
     assert_eq!(details(&*store, Some("shop"), Some(first[2].sequence), 3).await, named(&[0]));
     assert_eq!(details(&*store, None, Some(first[0].sequence), 2).await, named(&[5, 4]));
+}
+
+/// None is kept for longer than bodies are; those of one call are bounded.
+pub async fn old_rejected_deliveries_are_forgotten(store: Arc<dyn Store>) {
+    let deliveries: Vec<_> = (0..25).map(|n| delivery(if n % 2 == 0 { "shop" } else { "bank" }, n)).collect();
+    store.record_rejected(&deliveries).await.unwrap();
+    let prune = Prune { now: at(100), bodies_before: at(22), ids_before: at(0), limit: 10 };
+    let mut forgotten = vec![];
+    for _ in 0..4 {
+        forgotten.push(store.prune(&prune).await.unwrap().rejected);
+    }
+    assert_eq!(forgotten, [10, 10, 2, 0]);
+    assert_eq!(details(&*store, None, None, 100).await, ["delivery 24", "delivery 23", "delivery 22"]);
 }
 
 /// The newest so many of each source are kept.

@@ -43,8 +43,8 @@ impl Duty for Pruner {
         };
         let pruned = ctx.store.prune(&prune).await?;
         if pruned != Pruned::default() {
-            let Pruned { bodies, changes, events } = pruned;
-            tracing::info!(bodies, changes, events, "forgot what retention lets go");
+            let Pruned { bodies, changes, events, rejected } = pruned;
+            tracing::info!(bodies, changes, events, rejected, "forgot what retention lets go");
             return Ok(Next::AtOnce);
         }
         self.last_round = Some(now);

@@ -171,6 +171,14 @@ impl DutyStore for FakeStore {
                     pruned.bodies += 1;
                 }
             }
+            let mut left = prune.limit;
+            let before = state.rejected.len();
+            state.rejected.retain(|record| {
+                let is_forgotten = left > 0 && record.delivery.at < prune.bodies_before;
+                left -= u32::from(is_forgotten);
+                !is_forgotten
+            });
+            pruned.rejected = (before - state.rejected.len()) as u64;
             Ok(pruned)
         })
     }
