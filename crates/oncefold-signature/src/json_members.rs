@@ -13,10 +13,22 @@ impl<'a> Members<'a> {
     /// Nothing where the text is no JSON object, or a name is there twice anywhere in it: parsers differ in which of the
     /// two counts.
     pub(crate) fn parse(json: &'a str) -> Option<Self> {
+        Self::parse_with(json, "").map(|(members, _)| members)
+    }
+
+    /// Likewise, with the members of the object under one of its names; nothing for those where it is no object.
+    pub(crate) fn parse_with(json: &'a str, inner: &str) -> Option<(Self, Option<Self>)> {
         let members = Self::parse_top(json)?;
-        let holds_names = |value: &&&RawValue| value.get().starts_with(['{', '[']);
-        let mut nested = members.0.iter().map(|(_, value)| value).filter(holds_names);
-        nested.all(|value| serde_json::from_str::<UniqueNames>(value.get()).is_ok()).then_some(members)
+        let mut found = None;
+        for (name, value) in &members.0 {
+            let value = value.get();
+            if value.starts_with('{') && !inner.is_empty() && name == inner {
+                found = Some(Self::parse(value)?);
+            } else if value.starts_with(['{', '[']) {
+                serde_json::from_str::<UniqueNames>(value).ok()?;
+            }
+        }
+        Some((members, found))
     }
 
     /// Likewise, looking at the object's own names only.

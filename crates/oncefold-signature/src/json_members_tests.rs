@@ -73,6 +73,23 @@ fn names_are_unique_however_many_there_are() {
     }
 }
 
+#[test]
+fn names_are_unique_inside_the_inner_object_too() {
+    let inner = |json: &str| Members::parse_with(json, "in").map(|(_, inner)| inner.is_some());
+    assert_eq!(inner(r#"{"in":{"a":1,"b":{"a":1}},"x":[{"a":1}]}"#), Some(true));
+    assert_eq!(inner(r#"{"in":[{"a":1}],"x":1}"#), Some(false));
+    assert_eq!(inner(r#"{"in":null}"#), Some(false));
+    for twice in [
+        r#"{"in":{"a":1,"a":1}}"#,
+        r#"{"in":{"b":{"a":1,"a":1}}}"#,
+        r#"{"in":[{"a":1,"a":1}]}"#,
+        r#"{"in":{},"x":{"a":1,"a":1}}"#,
+        r#"{"in":{},"in":{}}"#,
+    ] {
+        assert_eq!(inner(twice), None, "{twice}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_as_by_serde_json(

@@ -45,9 +45,8 @@ struct SignedItem {
 impl SignedItem {
     /// `item` is the object inside `NotificationRequestItem`.
     fn read(item: &str) -> Result<Self, Rejection> {
-        let members =
-            Members::parse(item).ok_or_else(|| malformed("an item is no JSON object, or has a name twice"))?;
-        let data = members.get("additionalData").and_then(Members::parse_top);
+        let (members, data) = Members::parse_with(item, "additionalData")
+            .ok_or_else(|| malformed("an item is no JSON object, or has a name twice"))?;
         let signature = data.map(|data| data.text("hmacSignature")).transpose().map_err(not_text)?.flatten();
         let signature = signature.filter(|text| !text.is_empty()).ok_or_else(|| {
             Rejection::of(RejectionReason::MissingSignature, "an item has no additionalData.hmacSignature")
