@@ -7,9 +7,11 @@ use libfuzzer_sys::fuzz_target;
 use oncefold_config::{Config, SourceConfig, presets};
 use oncefold_core::locator::Document;
 use oncefold_core::model::IdRule;
+use oncefold_core::outline::Outline;
+use oncefold_core::prepare::Preparer;
 use oncefold_core::{Digest, EventUuid, Facts, FactsJson, Message, Timestamp, json, prepare};
 use serde_json::Value;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 const HEX: &str = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056";
 
@@ -96,11 +98,20 @@ fuzz_target!(|input: Input| {
         .into_iter()
         .map(|(which, value)| (HEADERS[usize::from(which) % HEADERS.len()].to_owned(), value))
         .collect();
-    let parsed = prepare::read(source.model.format, &input.body).ok();
+    let outline = prepare::identity_outline(&source.model);
+    let parsed = prepare::read(source.model.format, &input.body, &outline).ok();
     let document = Document { json: parsed.as_ref(), headers: &headers, query: &input.query };
     let digest = Digest::of(&input.body);
     let at = Timestamp::from_micros(1_760_000_000_000_000);
     let identity = prepare::identify(&source.model, &document, &digest, at);
+    let whole = prepare::read(source.model.format, &input.body, &Outline::whole()).ok();
+    let whole = Document { json: whole.as_ref(), headers: &headers, query: &input.query };
+    let same = prepare::identify(&source.model, &whole, &digest, at);
+    assert_eq!(
+        (&identity.event_id, &identity.event_type),
+        (&same.event_id, &same.event_type),
+        "parts differ from the whole"
+    );
     if let Ok(id) = &identity.event_id {
         assert!(!id.is_empty() && id.len() <= 256 && !id.contains('\0'), "{id:?}");
         if let (IdRule::Parts(_), [place]) = (&source.model.id, source.model.id.places().as_slice()) {
@@ -124,6 +135,6 @@ fuzz_target!(|input: Input| {
         facts: FactsJson::encode(&facts),
         body: input.body.clone().into(),
     };
-    let prepared = prepare::prepare(&source.model, &message);
-    assert_eq!(prepared, prepare::prepare(&source.model, &message), "not a function of the message");
+    let preparer = Preparer::of(Arc::new(source.model.clone()));
+    assert_eq!(preparer.prepare(&message), preparer.prepare(&message), "not a function of the message");
 });

@@ -98,7 +98,12 @@ impl Metrics {
             dead_letters: int_gauges(r, "dead_letters", "Events that are dead now", &["source"])?,
             dead_lettered: counters(r, "dead_lettered_total", "Events that died", &["source", "reason"])?,
             replayed: counters(r, "replayed_total", "Events put back on the queue by a person", &["source"])?,
-            queue_depth: int_gauges(r, "queue_depth", "Messages waiting in a queue; one may carry several events", &["queue"])?,
+            queue_depth: int_gauges(
+                r,
+                "queue_depth",
+                "Messages waiting in a queue; one may carry several events",
+                &["queue"],
+            )?,
             queue_connected: int_gauge(r, "queue_connected", "1 while the queue can be used")?,
             registry,
         })

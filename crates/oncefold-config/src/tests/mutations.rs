@@ -372,7 +372,8 @@ proptest! {
                 found.map(|found| found.into_iter().map(|one| serde_json::from_slice(one).unwrap()).collect());
             prop_assert_eq!(read.as_ref(), expected);
         }
-        let parsed = prepare::read(source.model.format, &mutated.body).ok();
+        let outline = prepare::identity_outline(&source.model);
+        let parsed = prepare::read(source.model.format, &mutated.body, &outline).ok();
         let text = |(name, value): &(String, Vec<u8>)| (name.clone(), String::from_utf8_lossy(value).into_owned());
         let headers: Vec<_> = mutated.headers.iter().map(text).collect();
         let query = mutated.url.split_once('?').map_or("", |(_, query)| query);

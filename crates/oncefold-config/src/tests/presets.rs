@@ -6,6 +6,7 @@ use oncefold_core::model::IdRule;
 use oncefold_core::prepare::{Plan, Preparer};
 use oncefold_core::{Digest, EventUuid, Message, Timestamp};
 use oncefold_signature::{HeaderFamily, Scheme, StandardWebhooks, StripeScheme};
+use std::sync::Arc;
 
 const SVIX_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 

@@ -197,7 +197,7 @@ async fn a_letter_of_a_newer_version_stays() {
     world.queue.put_unreadable(QueueName::Dead, Unreadable::Newer("frame \"zstd\"".to_owned()));
     let worker = world.start("w").await;
     until("it says what to do", || worker.health.problems().iter().any(|(_, why)| why.contains("upgrade"))).await;
-    pass(Duration::from_secs(60)).await;
+    pass(&world, Duration::from_secs(60)).await;
     assert_eq!(world.queue.depth(&QueueName::Dead), 1);
     worker.stop().await.unwrap();
     assert_eq!(world.queue.depth(&QueueName::Dead), 1);
