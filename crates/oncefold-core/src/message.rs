@@ -101,3 +101,28 @@ impl FactsJson {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trace_id_is_what_decoding_finds() {
+        let encoded = |trace_id: &str| FactsJson::encode(&Facts { trace_id: trace_id.into(), ..Facts::default() });
+        for trace_id in ["0123456789abcdef0123456789abcdef", "", "a\"b\\c\u{e9}"] {
+            assert_eq!(encoded(trace_id).trace_id(), trace_id);
+        }
+        let text = |text: &str| FactsJson::from_text(text.to_owned()).trace_id().into_owned();
+        assert_eq!(text(r#"{ "scheme":"none","trace_id":"ab" }"#), "ab");
+        assert_eq!(text(r#"{"trace_id":"\u0061b"}"#), "ab");
+        for none in ["", "{}", "[]", r#"{"trace_id":1}"#, r#"{"trace_id":"ab"#] {
+            assert_eq!(text(none), "", "{none}");
+        }
+    }
+
+    #[test]
+    fn a_nul_in_facts_becomes_the_replacement_character() {
+        let facts = Facts { query: "a\0b".into(), ..Facts::default() };
+        assert_eq!(FactsJson::encode(&facts).decode().query, "a\u{FFFD}b");
+    }
+}

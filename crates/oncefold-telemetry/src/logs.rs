@@ -77,7 +77,34 @@ fn parse_filter(text: &str) -> Result<EnvFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_filter;
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// What was written, piece by piece.
+    #[derive(Clone, Default)]
+    struct Pieces(Arc<Mutex<Vec<String>>>);
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(String::from_utf8(bytes.to_vec()).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_gathered_are_written_in_one_piece_once_none_is_left() {
+        let pieces = Pieces::default();
+        let mut log = Gathered(BufWriter::with_capacity(GATHERED_BYTES_MAX, pieces.clone()));
+        log.write_all(b"one\n").unwrap();
+        log.write_all(b"two\n").unwrap();
+        assert!(pieces.0.lock().unwrap().is_empty());
+        log.flush().unwrap();
+        assert_eq!(*pieces.0.lock().unwrap(), ["one\ntwo\n"]);
+    }
 
     #[test]
     fn the_amqp_client_is_silent_whatever_the_filter_says() {
