@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Connections to PostgreSQL a process may open.
 const POSTGRES_CONNECTIONS: u32 = 16;
 /// Channels that publish.
-const PUBLISH_CHANNELS: usize = 1;
+const PUBLISH_CHANNELS: usize = 2;
 /// How long a starting role waits for a database that is away.
 const DATABASE_WAIT_MAX: Duration = Duration::from_secs(30);
 const DATABASE_POLL: Duration = Duration::from_millis(500);

@@ -22,7 +22,7 @@ pub async fn rabbitmq(url: &str, count: u64, group_max: usize) -> Result<()> {
     let settings = RabbitSettings {
         url: url.to_owned(),
         confirm_timeout: Duration::from_secs(60),
-        publish_channels: 4,
+        publish_channels: 2,
         group_max,
     };
     let queue = RabbitQueue::start(settings)?;
