@@ -113,7 +113,7 @@ impl Consumer {
             if !next.tags.is_empty() && writing.len() < self.ctx.settings.writers {
                 writing.push_back(self.write(std::mem::take(&mut next)));
             }
-            let room = self.ctx.settings.batch.saturating_sub(next.tags.len());
+            let room = self.ctx.settings.batch_max().saturating_sub(next.tags.len());
             tokio::select! {
                 biased;
                 Some(written) = writing.next() => match self.settle(subscription, written).await {

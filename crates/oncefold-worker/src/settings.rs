@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct WorkerSettings {
     /// Most events of one transaction.
     pub batch: usize,
-    /// Batches of a source that are written at once.
+    /// Batches of a source that are written at once, at least one.
     pub writers: usize,
     /// How long a batch waits to fill, since its first message.
     pub linger: Duration,
@@ -30,6 +30,15 @@ pub struct WorkerSettings {
 }
 
 impl WorkerSettings {
+    /// Most events of one transaction, such that the prefetch holds what several writers write and a batch more, which
+    /// is taken in meanwhile.
+    pub(crate) fn batch_max(&self) -> usize {
+        match self.writers {
+            0 | 1 => self.batch,
+            several => self.batch.min(usize::from(self.prefetch) / (several + 1)).max(1),
+        }
+    }
+
     /// The defaults, for the process start of this name.
     pub fn defaults(holder: String) -> Self {
         const HOUR_S: u64 = 3600;
