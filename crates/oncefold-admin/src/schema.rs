@@ -16,7 +16,7 @@ pub struct Source {
     pub first_seen_at: Option<String>,
     /// Whether the config of this process has it.
     pub configured: bool,
-    /// Events waiting on its queue; null while the queue is away.
+    /// Messages waiting on its queue, of which one may carry several events; null while the queue is away.
     pub queue_depth: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// So many messages of a source may be unconfirmed on a channel; further events wait to be grouped.
 const UNCONFIRMED_MAX: usize = 2;
 /// Most bytes of a group; one event always fits.
-const GROUP_BYTES_MAX: usize = 256 * 1024;
+const GROUP_BYTES_MAX: usize = 64 * 1024;
 
 /// An event to be published, and whatever its owner keeps with it.
 pub(crate) struct Entry<V> {
@@ -45,6 +45,16 @@ impl<V> Grouping<V> {
     /// Bytes of the bodies that wait.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting_bytes
+    }
+
+    /// Drops events that wait and are not `wanted` any more.
+    pub(crate) fn purge(&mut self, wanted: impl Fn(&V) -> bool) {
+        (self.waiting, self.waiting_bytes) = (0, 0);
+        for source in self.sources.values_mut() {
+            source.waiting.retain(|entry| wanted(&entry.verdict));
+            self.waiting += source.waiting.len();
+            self.waiting_bytes += source.waiting.iter().map(|entry| entry.message.body.len()).sum::<usize>();
+        }
     }
 
     /// Takes an event in, and gives it back where it is to be published now, as a message of its own.
@@ -152,6 +162,19 @@ mod tests {
         assert_eq!(settled(&mut grouping, "shop"), [21]);
         (0..2).for_each(|_| drop(settled(&mut grouping, "shop")));
         assert!(grouping.sources.is_empty(), "nothing is left of the source");
+    }
+
+    /// A queue that confirms nothing would else fill the lane with events that went to the spool long ago.
+    #[test]
+    fn what_nobody_waits_for_can_be_purged() {
+        let mut grouping = Grouping::of(64);
+        admit(&mut grouping, "stuck", 10..16);
+        admit(&mut grouping, "shop", 20..24);
+        grouping.purge(|n| *n >= 15);
+        assert_eq!((grouping.waiting(), grouping.waiting_bytes()), (3, 300));
+        assert_eq!(settled(&mut grouping, "stuck"), [15]);
+        assert_eq!(settled(&mut grouping, "shop"), [22, 23]);
+        assert_eq!((grouping.waiting(), grouping.waiting_bytes()), (0, 0));
     }
 
     #[test]

@@ -23,12 +23,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
 
 /// Most unconfirmed events of a lane: what we and the client buffer while the broker takes nothing.
 const IN_FLIGHT_MAX: usize = 512;
 /// Most bytes of bodies among them; one event always fits.
 const IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
+/// While there is no room, events that nobody waits for any more are looked for so often.
+const PURGE_PAUSE: Duration = Duration::from_millis(100);
 /// Where probes go: no queue has that name, so the broker confirms and drops them.
 const PROBE_KEY: &str = "oncefold.probe";
 
@@ -130,6 +134,9 @@ impl Lane {
             tokio::select! {
                 biased;
                 Some(done) = self.pending.next() => self.settle(done)?,
+                () = sleep(PURGE_PAUSE), if self.grouping.waiting() > 0 && !self.has_room() => {
+                    self.grouping.purge(|verdict| !verdict.is_closed());
+                }
                 job = jobs.recv(), if open && self.has_room() => match job {
                     Some(job) => {
                         self.start(job);

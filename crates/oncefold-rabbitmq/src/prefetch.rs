@@ -57,7 +57,9 @@ impl Window {
     fn target(&self) -> usize {
         let size = if self.seen == 0 { ASSUMED_BYTES as f64 } else { self.mean_bytes.max(1.0) };
         let fitting = self.limit.bytes as f64 / size;
-        fitting.min(f64::from(self.limit.messages) / self.mean_events.max(1.0)).max(1.0) as usize // saturates
+        // Rounded up to a power of two: it wavers with the load, and each change costs a consumer.
+        let events = self.mean_events.max(1.0).log2().ceil().exp2();
+        fitting.min(f64::from(self.limit.messages) / events).max(1.0) as usize // saturates
     }
 
     /// The prefetch of a consumer that should replace the running one while `unsettled` messages are held: `Some(0)` means

@@ -10,6 +10,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use oncefold_core::SourceName;
 use oncefold_core::queue::{Prefetch, QueueError, QueueName, Received, Settlement, Subscription, Tag};
+use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -106,33 +108,59 @@ impl Consumer {
     /// Writes batches, several at once, and settles them in the order they were received. What comes in while every
     /// writer is busy makes the next batch larger.
     async fn batches(&self, subscription: &mut dyn Subscription) -> Ended {
-        let mut writing = FuturesOrdered::new();
+        let (mut writing, mut written) = (FuturesOrdered::new(), VecDeque::new());
         let mut next = Batch::default();
         let ended = loop {
-            if !next.tags.is_empty() && writing.len() < self.ctx.settings.writers {
+            if !next.tags.is_empty() && writing.len() < self.ctx.settings.writers.max(1) {
                 writing.push_back(self.write(std::mem::take(&mut next)));
             }
-            let room = self.ctx.settings.batch.saturating_sub(next.tags.len());
-            tokio::select! {
-                biased;
-                Some(written) = writing.next() => match self.settle(subscription, written).await {
+            if let Some(first) = written.pop_front() {
+                match self.settle_beside(subscription, first, &mut writing, &mut written).await {
                     Some(ended) => break ended,
                     None if self.soft.is_cancelled() => break Ended::Stopped,
-                    None => {}
-                },
+                    None => continue,
+                }
+            }
+            let room = self.ctx.settings.batch_max().saturating_sub(next.tags.len());
+            tokio::select! {
+                biased;
+                Some(first) = writing.next() => written.push_back(first),
                 received = self.receive(subscription, room), if room > 0 => match received {
                     Ok(received) => self.take_in(received, &mut next),
                     Err(ended) => break ended,
                 },
             }
         };
-        while let Some(written) = writing.next().await {
+        while let Some(next) = writing.next().await {
+            written.push_back(next);
+        }
+        for written in written {
             let _ = self.settle(subscription, written).await; // the first reason to end is the one that counts
         }
         ended
     }
 
+    /// Settles one batch while the others go on being written: a transaction that is open holds its locks.
+    async fn settle_beside<W: Future<Output = Written>>(
+        &self,
+        subscription: &mut dyn Subscription,
+        first: Written,
+        writing: &mut FuturesOrdered<W>,
+        written: &mut VecDeque<Written>,
+    ) -> Option<Ended> {
+        let settling = self.settle(subscription, first);
+        tokio::pin!(settling);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut settling => return ended,
+                Some(next) = writing.next() => written.push_back(next),
+            }
+        }
+    }
+
     async fn write(&self, batch: Batch) -> Written {
+        let _share = self.ctx.writing.acquire().await; // never closed
         let progress = match batch.work.is_empty() {
             true => Progress { settled: vec![], trouble: None },
             false => self.ctx.give_verdicts(batch.work).await,

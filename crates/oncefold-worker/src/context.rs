@@ -9,6 +9,7 @@ use oncefold_telemetry::Metrics;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tracing::{error, warn};
 
 /// What every task of the worker shares.
@@ -23,6 +24,8 @@ pub(crate) struct Context {
     pub entropy: Arc<dyn Entropy>,
     pub metrics: Arc<Metrics>,
     pub gate: Gate,
+    /// A share for each batch that may be written at once.
+    pub writing: Semaphore,
     pub health: Arc<Health>,
 }
 

@@ -7,8 +7,10 @@ use std::time::Duration;
 pub struct WorkerSettings {
     /// Most events of one transaction.
     pub batch: usize,
-    /// Batches of a source that are written at once.
+    /// Batches of a source that are written at once, at least one.
     pub writers: usize,
+    /// Batches of all sources that are written at once: fewer than the store has connections, so that duties get one.
+    pub writers_max: usize,
     /// How long a batch waits to fill, since its first message.
     pub linger: Duration,
     /// Most messages a source's consumer holds unsettled.
@@ -30,12 +32,22 @@ pub struct WorkerSettings {
 }
 
 impl WorkerSettings {
+    /// Most events of one transaction, such that the prefetch holds what several writers write and a batch more, which
+    /// is taken in meanwhile.
+    pub(crate) fn batch_max(&self) -> usize {
+        match self.writers {
+            0 | 1 => self.batch,
+            several => self.batch.min(usize::from(self.prefetch) / (several + 1)).max(1),
+        }
+    }
+
     /// The defaults, for the process start of this name.
     pub fn defaults(holder: String) -> Self {
         const HOUR_S: u64 = 3600;
         Self {
             batch: 500,
             writers: 2,
+            writers_max: 12,
             linger: Duration::from_millis(10),
             prefetch: 1000,
             prefetch_bytes: 16 * 1024 * 1024,

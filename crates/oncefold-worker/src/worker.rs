@@ -21,6 +21,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -74,7 +75,21 @@ pub async fn build(parts: WorkerParts) -> Result<Worker, WorkerError> {
     let sources =
         sources.into_iter().map(|source| (source.name.clone(), Preparer::of(source))).collect::<HashMap<_, _>>();
     let gate = Gate::default();
-    let ctx = Context { settings, sources, rules_version, store, queue, spool, clock, entropy, metrics, gate, health };
+    let writing = Semaphore::new(settings.writers_max.max(1));
+    let ctx = Context {
+        settings,
+        sources,
+        rules_version,
+        store,
+        queue,
+        spool,
+        clock,
+        entropy,
+        metrics,
+        gate,
+        writing,
+        health,
+    };
     Ok(Worker { ctx: Arc::new(ctx), consumed })
 }
 

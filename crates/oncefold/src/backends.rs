@@ -54,6 +54,14 @@ impl Database {
         }
     }
 
+    /// Batches of a source worth writing at once.
+    pub const fn writers(&self) -> usize {
+        match self {
+            Self::Sqlite(_) => 1,
+            Self::Postgres(_) => 2,
+        }
+    }
+
     /// The spool, which only a store beside a broker has.
     pub fn spool(&self) -> Option<Arc<dyn SpoolStore>> {
         match self {

@@ -126,6 +126,7 @@ impl Process {
         let config = &self.config;
         let mut settings = WorkerSettings::defaults(holder());
         settings.batch = config.worker.batch as usize;
+        settings.writers = self.database.writers();
         settings.linger = config.worker.linger;
         settings.prefetch = u16::try_from(config.worker.prefetch).unwrap_or(u16::MAX);
         settings.retry = config.retry;

@@ -143,6 +143,7 @@ macro_rules! store_suite {
                 any_interleaving_ends_in_the_same_entities,
                 any_number_of_workers_ends_in_the_same_entities,
                 one_event_at_many_workers_is_applied_once,
+                batches_of_the_same_events_at_once_are_applied_once,
                 creating_at_once_has_one_first,
             ]
         }

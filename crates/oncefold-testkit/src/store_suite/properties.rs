@@ -239,6 +239,41 @@ pub async fn one_event_at_many_workers_is_applied_once(store: Arc<dyn Store>) {
     assert_eq!((events.len(), events[0].deliveries), (1, 8));
 }
 
+/// The same events in two batches at once, in opposite orders and under different ids, as when a source's batches are
+/// written side by side: each is applied by one of the two, and a repeat for the other.
+pub async fn batches_of_the_same_events_at_once_are_applied_once(store: Arc<dyn Store>) {
+    for round in 0..10u64 {
+        let first: Vec<Message> = (0..40).map(|n| message("shop", &format!("{round}/{n}"), "{}").build()).collect();
+        let mut second: Vec<Message> = first.iter().map(repeat_of).collect();
+        second.reverse();
+        let writers = [first, second].map(|messages| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let plan = |n: usize| applies(vec![change(&format!("k{}", n % 7), round).build()]);
+                let items = messages.iter().enumerate().map(|(n, message)| item(message, plan(n)));
+                let outcomes = apply_batch(&*store, batch(at(1), items.collect())).await;
+                messages
+                    .into_iter()
+                    .map(|m| m.event_id)
+                    .zip(outcomes.into_iter().map(|o| o.settled))
+                    .collect::<Vec<_>>()
+            })
+        });
+        let mut settled: BTreeMap<String, Vec<Settled>> = BTreeMap::new();
+        for writer in writers {
+            for (event_id, one) in writer.await.expect("the writer ends") {
+                settled.entry(event_id).or_default().push(one);
+            }
+        }
+        for (event_id, mut both) in settled {
+            both.sort_by_key(|s| *s != Settled::Applied);
+            assert_eq!(both, [Settled::Applied, Settled::Repeat], "{event_id}");
+        }
+    }
+    let events = all_events(&*store).await;
+    assert!(events.len() == 400 && events.iter().all(|event| event.deliveries == 2), "each is counted twice");
+}
+
 /// Writers of one new entity at the same time: one created it, each other one is told what it really met.
 pub async fn creating_at_once_has_one_first(store: Arc<dyn Store>) {
     for round in 0..20u64 {

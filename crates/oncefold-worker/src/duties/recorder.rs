@@ -14,6 +14,7 @@ use oncefold_core::store::{StoreError, Trial, TrialStart};
 use oncefold_core::{Failure, Message, Reason};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -27,6 +28,9 @@ pub struct Recorder {
     pub ctx: Arc<Context>,
     pub soft: CancellationToken,
 }
+
+/// How long letters that a newer version wrote are held before they are given back.
+const HOLDING_MAX: Duration = Duration::from_secs(60);
 
 /// Why no more letters are taken from a subscription.
 enum Ended {
@@ -81,20 +85,35 @@ impl Recorder {
     }
 
     async fn letters(&self, subscription: &mut dyn Subscription) -> Ended {
+        let mut holding_until: Option<Instant> = None;
         loop {
             let received = tokio::select! {
                 biased;
                 () = self.soft.cancelled() => return Ended::Stopped,
+                () = sleep_until(holding_until.unwrap_or_else(Instant::now)), if holding_until.is_some() => {
+                    return Ended::QueueAway(QueueError::Away("letters that it cannot read were given back".to_owned()));
+                }
                 received = subscription.receive(usize::from(PREFETCH.messages), LINGER) => received,
             };
             let letters = match received {
                 Ok(letters) => letters,
                 Err(e) => return Ended::QueueAway(e),
             };
-            for letter in letters {
-                let tag = letter.tag;
-                if let Err(ended) = self.record(letter).await {
-                    return ended;
+            for Received { tag, message, death } in letters {
+                match message {
+                    Ok(message) => {
+                        if let Err(ended) = self.record(&Arc::new(message), death).await {
+                            return ended;
+                        }
+                    }
+                    Err(Unreadable::Foreign(why)) => {
+                        report::foreign(&self.ctx, &QueueName::Dead.to_string(), report::NO_SOURCE, &why);
+                    }
+                    Err(newer @ Unreadable::Newer(_)) => {
+                        self.hold(&newer);
+                        holding_until.get_or_insert_with(|| Instant::now() + HOLDING_MAX);
+                        continue;
+                    }
                 }
                 if let Err(e) = subscription.settle(vec![(tag, Settlement::Ack)]).await {
                     return Ended::QueueAway(e);
@@ -103,20 +122,18 @@ impl Recorder {
         }
     }
 
+    /// A letter that only a newer version reads is left unsettled, and given back now and then, for a worker that can.
+    /// Those behind it are seen to.
+    fn hold(&self, newer: &Unreadable) {
+        let part = QueueName::Dead.to_string();
+        if self.ctx.health.fail(&part, newer.to_string()) {
+            warn!(queue = part, error = %newer, "a dead letter is left for another worker");
+        }
+    }
+
     /// Sees one letter to its end. With the database away it is held: a mark may stand in our name, and another process
     /// that got the letter meanwhile would take us for dead.
-    async fn record(&self, letter: Received) -> Result<(), Ended> {
-        let message = match letter.message {
-            Ok(message) => Arc::new(message),
-            Err(Unreadable::Foreign(why)) => {
-                report::foreign(&self.ctx, &QueueName::Dead.to_string(), report::NO_SOURCE, &why);
-                return Ok(());
-            }
-            // It stays for a worker that can read it: with the subscription's end it goes back.
-            Err(newer @ Unreadable::Newer(_)) => {
-                return Err(Ended::QueueAway(QueueError::Misconfigured(newer.to_string())));
-            }
-        };
+    async fn record(&self, message: &Arc<Message>, death: Option<Death>) -> Result<(), Ended> {
         let mut pause = Pause::between(self.ctx.settings.pace.pause_first, self.ctx.settings.pace.pause_max);
         loop {
             tokio::select! {
@@ -124,7 +141,7 @@ impl Recorder {
                 () = self.soft.cancelled() => return Err(Ended::Stopped),
                 () = self.ctx.gate.pass() => {}
             }
-            let look = match self.look(&message, letter.death).await {
+            let look = match self.look(message, death).await {
                 Ok(look) => look,
                 Err(Trouble::RulesBehind) => return Err(Ended::RulesBehind),
                 Err(Trouble::StoreAway(why)) => {

@@ -122,14 +122,14 @@ async fn it_is_ready_once_it_consumes() {
 #[tokio::test(start_paused = true)]
 async fn the_next_batch_is_taken_in_while_one_is_written() {
     let mut world = World::empty();
-    world.settings.batch = 2;
+    (world.settings.batch, world.settings.writers) = (2, 1);
     world.settings.prefetch = 2;
     world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(1));
     world.publish((0..8).map(|n| event(&format!("e{n}"), "o1", n))).await;
     let narrow = time_to_apply_all(&world).await;
 
     let mut world = World::empty();
-    world.settings.batch = 2;
+    (world.settings.batch, world.settings.writers) = (2, 1);
     world.settings.linger = Duration::from_millis(900);
     world.store.with_faults(|faults| faults.applies_take = Duration::from_secs(1));
     // Seven: the last batch lingers, which costs nothing while the one before is written.
