@@ -111,7 +111,8 @@ impl Consumer {
         let (mut writing, mut written) = (FuturesOrdered::new(), VecDeque::new());
         let mut next = Batch::default();
         let ended = loop {
-            if !next.tags.is_empty() && writing.len() < self.ctx.settings.writers.max(1) {
+            let is_writer_free = writing.len() < self.ctx.settings.writers.max(1);
+            if !next.tags.is_empty() && is_writer_free && !self.soft.is_cancelled() {
                 writing.push_back(self.write(std::mem::take(&mut next)));
             }
             if let Some(first) = written.pop_front() {
