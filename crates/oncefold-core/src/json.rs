@@ -23,21 +23,78 @@ pub enum JsonError {
         /// Column of the fault.
         column: usize,
     },
+    /// A member has a name that not every reader of JSON takes for a name; see [`private_name`].
+    #[error("the body has a member whose name begins with {PRIVATE_NAME}: line {line}, column {column}")]
+    PrivateName {
+        /// Line of the name, from 1.
+        line: usize,
+        /// Column of the name, from 1.
+        column: usize,
+    },
 }
+
+/// How the names begin under which `serde_json` hides exact numbers and raw values in its data model.
+pub(crate) const PRIVATE_NAME: &str = "$serde_json::private::";
 
 /// Reads one JSON document from exact bytes. Of repeated member names the last one counts.
 ///
 /// # Errors
-/// When the bytes are not one JSON document, or nest deeper than the limit.
+/// When the bytes are not one JSON document, nest deeper than the limit, or hold a name of `serde_json`'s own.
 pub fn parse(body: &[u8]) -> Result<Value, JsonError> {
     if depth_of(body) > JSON_DEPTH_MAX {
         return Err(JsonError::TooDeep);
+    }
+    if let Some(at) = private_name(body) {
+        let (line, column) = place(&body[..at]);
+        return Err(JsonError::PrivateName { line, column });
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     reader.disable_recursion_limit();
     Value::deserialize(&mut reader)
         .and_then(|value| reader.end().map(|()| value))
         .map_err(|e| JsonError::Syntax { line: e.line(), column: e.column() })
+}
+
+/// Where the first member name stands that begins with [`PRIVATE_NAME`], however it is written. A [`Value`] shows under
+/// such a name something else than a member, so that a sender could have one reader see what another does not, such as
+/// the one that verifies a signature. For bytes that are not JSON the answer means nothing.
+fn private_name(body: &[u8]) -> Option<usize> {
+    // Searching for a byte spares nearly every body the walk.
+    if !body.contains(&b'$') && !body.contains(&b'\\') {
+        return None;
+    }
+    let text = std::str::from_utf8(body).ok()?;
+    if !text.contains('$') && !text.contains(r"\u0024") {
+        return None;
+    }
+    let mut rest = text;
+    while let Some(start) = rest.find('"') {
+        let string = &rest[start..];
+        let mut escaped = false;
+        let end = string.bytes().skip(1).position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let (string, behind) = string.split_at(end? + 2);
+        if behind.trim_ascii_start().starts_with(':') && begins_privately(string) {
+            return Some(text.len() - behind.len() - string.len());
+        }
+        rest = behind;
+    }
+    None
+}
+
+/// Whether a string, with its quotes, begins with [`PRIVATE_NAME`].
+fn begins_privately(string: &str) -> bool {
+    let may = string.starts_with("\"$") || string.starts_with(r#""\u0024"#);
+    may && serde_json::from_str::<String>(string).is_ok_and(|name| name.starts_with(PRIVATE_NAME))
+}
+
+/// Line and column of what comes after this.
+fn place(before: &[u8]) -> (usize, usize) {
+    let last_line = before.iter().rposition(|byte| *byte == b'\n').map_or(before, |at| &before[at + 1..]);
+    (before.iter().filter(|byte| **byte == b'\n').count() + 1, last_line.len() + 1)
 }
 
 /// Reads a state as it was stored: JSON of ours, which may nest one level deeper than a body.
@@ -54,7 +111,7 @@ pub fn parse_stored(text: &str) -> Result<Value, serde_json::Error> {
 /// The exact bytes of each element of the array at these reference tokens of a JSON Pointer; nothing where the bytes are
 /// not JSON as we take it, or no array stands there. Of repeated member names the last one counts.
 pub fn elements<'a>(body: &'a [u8], tokens: &[String]) -> Option<Vec<&'a [u8]>> {
-    if depth_of(body) > JSON_DEPTH_MAX {
+    if depth_of(body) > JSON_DEPTH_MAX || private_name(body).is_some() {
         return None;
     }
     let mut at: &RawValue = serde_json::from_slice(body).ok()?;
@@ -151,6 +208,37 @@ mod tests {
         for body in [&b""[..], b" ", b"{}{}", b"\xEF\xBB\xBF{}", b"[\"\xFF\"]", b"{\"a\":1,}", b"nul", b"[\"\\ud800\"]"]
         {
             assert!(matches!(parse(body), Err(JsonError::Syntax { .. })), "{body:?}");
+        }
+    }
+
+    /// Such a name makes a [`Value`] show another value than the member's, or none.
+    #[test]
+    fn names_of_the_readers_own_are_refused_however_they_are_written() {
+        let names = [
+            "$serde_json::private::Number",
+            "$serde_json::private::RawValue",
+            "$serde_json::private::Anything",
+            r"\u0024serde_json::private::RawValue",
+            r"$serde_\u006ason::private::Number",
+            r"\u0024\u0073erde_json\u003a:private::RawValue",
+        ];
+        for name in names {
+            for body in [
+                format!(r#"{{"{name}":"1"}}"#),
+                format!(r#"{{"{name}" : "{{}}","a":1}}"#),
+                format!("{{\"a\":1,\n \"{name}\"\r\n\t:null}}"),
+                format!(r#"{{"a\\":"\"$","b":[1,{{"{name}":"[]"}}]}}"#),
+            ] {
+                assert!(matches!(parse(body.as_bytes()), Err(JsonError::PrivateName { .. })), "{body}");
+                assert_eq!(elements(format!("[{body}]").as_bytes(), &[]), None, "{body}");
+            }
+            let elsewhere = format!(r#"{{"a":"{name}","b":["{name}",":"],"c\"{name}":1,"serde{name}":2}}"#);
+            assert!(parse(elsewhere.as_bytes()).is_ok(), "{elsewhere}");
+        }
+        let at = parse(b"{\"a\":1,\n  \"$serde_json::private::Number\":\"1\"}");
+        assert!(matches!(at, Err(JsonError::PrivateName { line: 2, column: 3 })), "{at:?}");
+        for sound in [r#"{"$":1,"$ref":2,"$serde_json":3,"\u0024serde_json::privat":4}"#, r#"{"a":1.50,"b":1e400}"#] {
+            assert!(parse(sound.as_bytes()).is_ok(), "{sound}");
         }
     }
 

@@ -1,16 +1,13 @@
 //! Reading only those parts of a JSON body that rules look at. Everything else is checked and passed over, so that what
 //! is found at the places, and what is refused, is the same as in the whole document.
 
-use crate::json::{self, JsonError};
+use crate::json::{self, JsonError, PRIVATE_NAME};
 use crate::limits::JSON_DEPTH_MAX;
 use crate::locator::{Locator, array_index};
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
-
-/// How the names begin under which `serde_json` hides exact numbers and raw values in its data model.
-const PRIVATE_NAME: &str = "$serde_json::private::";
 
 /// The parts of documents that are read: a tree of reference tokens of JSON Pointers (RFC 6901).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,8 +78,8 @@ impl Outline {
 }
 
 /// The body, where passing over a part of it refuses what reading it would refuse, and means the same. Not so where it
-/// may nest too deep, holds escapes of surrogates (which come in pairs or not at all), or a name of [`PRIVATE_NAME`]'s
-/// kind.
+/// may nest too deep, holds escapes of surrogates (which come in pairs or not at all), or may hold a name that begins
+/// with [`PRIVATE_NAME`].
 fn plain_text(body: &[u8]) -> Option<&str> {
     // Each search for a byte alone spares nearly every body the longer one.
     if brackets(body) > JSON_DEPTH_MAX && json::depth_of(body) > JSON_DEPTH_MAX {

@@ -15,7 +15,8 @@ use sqlx::{PgConnection, Postgres, Transaction};
 #[async_trait]
 impl ActStore for PostgresStore {
     async fn replay(&self, replay: &Replay) -> Result<Result<(), Refusal>, StoreError> {
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         let before = match locked_status(&mut transaction, replay.id).await? {
             Some((before, stored_at)) if before.takes_replay() => (before, stored_at),
             Some((before, _)) => return refuse(transaction, Refusal::WrongStatus(before)).await,
@@ -41,7 +42,8 @@ impl ActStore for PostgresStore {
     }
 
     async fn discard(&self, discard: &Discard) -> Result<Result<(), Refusal>, StoreError> {
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         match locked_status(&mut transaction, discard.id).await? {
             Some((before, _)) if before.takes_discard() => {}
             Some((before, _)) => return refuse(transaction, Refusal::WrongStatus(before)).await,
@@ -66,7 +68,8 @@ impl ActStore for PostgresStore {
     }
 
     async fn begin_idempotent(&self, request: &Idempotency) -> Result<Answer, StoreError> {
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         sqlx::query!("DELETE FROM idempotency WHERE at_us < $1", request.expired_before.as_micros())
             .execute(&mut *transaction)
             .await
@@ -102,7 +105,7 @@ impl ActStore for PostgresStore {
                     i32::from(status),
                     body,
                 )
-                .execute(&self.pool)
+                .execute(&mut *self.sessions.take().await?)
                 .await
             }
             None => {
@@ -112,7 +115,7 @@ impl ActStore for PostgresStore {
                     request.key,
                     request_digest,
                 )
-                .execute(&self.pool)
+                .execute(&mut *self.sessions.take().await?)
                 .await
             }
         };

@@ -13,14 +13,16 @@ mod read;
 mod rejected;
 mod rules;
 mod schedule;
+mod session;
 mod spool;
 mod trial;
 
 use async_trait::async_trait;
 use error::store_error;
 use oncefold_core::store::{Probe, StoreError};
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Executor as _};
+use session::Sessions;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
 use std::time::Duration;
 
 /// How long a caller waits for a connection before the database counts as away.
@@ -37,7 +39,7 @@ const TIME_LIMITS: &str = "SET idle_in_transaction_session_timeout = '60s';
 /// The store on PostgreSQL 15 or later. Clones share one pool of connections.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
-    pool: PgPool,
+    sessions: Sessions,
 }
 
 impl PostgresStore {
@@ -47,7 +49,7 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] where the URL is none or the database cannot be reached within 2 s.
     pub async fn connect(url: &str, max_connections: u32) -> Result<Self, StoreError> {
         let store = Self::connect_lazy(url, max_connections)?;
-        store.pool.acquire().await.map_err(|e| store_error(&e))?;
+        store.sessions.take().await?;
         Ok(store)
     }
 
@@ -65,17 +67,13 @@ impl PostgresStore {
                     .to_owned(),
             )
         })?;
-        let pool = PgPoolOptions::new()
-            .max_connections(max_connections)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .after_connect(|connection, _| Box::pin(async move { connection.execute(TIME_LIMITS).await.map(|_| ()) }))
-            .connect_lazy_with(options.application_name("oncefold").disable_statement_logging());
-        Ok(Self { pool })
+        let options = options.application_name("oncefold").disable_statement_logging();
+        Ok(Self { sessions: Sessions::lazy(options, max_connections) })
     }
 
     /// Closes every connection, waiting for those in use.
     pub async fn close(&self) {
-        self.pool.close().await;
+        self.sessions.close().await;
     }
 }
 
@@ -83,13 +81,17 @@ impl PostgresStore {
 impl Probe for PostgresStore {
     async fn ping(&self) -> Result<(), StoreError> {
         // Touches the schema: a database that is there but not ours is of no use.
-        let probe = sqlx::query_scalar!(
-            r#"SELECT current_setting('transaction_read_only') = 'on' AS "read_only!" FROM rules_version"#
-        )
-        .fetch_one(&self.pool);
+        let probe = async {
+            sqlx::query_scalar!(
+                r#"SELECT current_setting('transaction_read_only') = 'on' AS "read_only!" FROM rules_version"#
+            )
+            .fetch_one(&mut *self.sessions.take().await?)
+            .await
+            .map_err(|e| store_error(&e))
+        };
         match tokio::time::timeout(PING_TIMEOUT, probe).await {
             Ok(Ok(read_only)) => error::writable(read_only),
-            Ok(Err(e)) => Err(match store_error(&e) {
+            Ok(Err(e)) => Err(match e {
                 unavailable @ StoreError::Unavailable(_) => unavailable,
                 other => StoreError::Unavailable(other.to_string()),
             }),

@@ -18,7 +18,7 @@ impl PostgresStore {
     /// Where the database is away, was migrated by a newer binary, or a migration fails; each is then rolled back.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         // A connection of its own, which goes back to no pool: a migration takes as long as it takes.
-        let mut connection = self.pool.acquire().await.map_err(|e| store_error(&e))?.detach();
+        let mut connection = self.sessions.take_for_good().await?;
         connection.execute("SET statement_timeout = 0; SET lock_timeout = 0").await.map_err(|e| store_error(&e))?;
         let done = MIGRATOR.run(&mut connection).await.map_err(migrate_error);
         // How the connection ends changes nothing of what was done on it.
@@ -32,7 +32,7 @@ impl PostgresStore {
     /// # Errors
     /// Where the database is away.
     pub async fn pending_migrations(&self) -> Result<Vec<String>, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(|e| store_error(&e))?;
+        let mut connection = self.sessions.take().await?;
         let noted = sqlx::query_scalar!(r#"SELECT to_regclass($1) IS NOT NULL AS "noted!""#, APPLIED_TABLE)
             .fetch_one(&mut *connection)
             .await

@@ -16,7 +16,8 @@ impl RejectedStore for PostgresStore {
         fn column<'a, T>(all: &'a [RejectedDelivery], value: impl Fn(&'a RejectedDelivery) -> T) -> Vec<T> {
             all.iter().map(value).collect()
         }
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         sqlx::query!(
             "INSERT INTO rejected (source, at_us, reason, detail, request, body)
              SELECT source, at_us, reason, detail, request, body
@@ -64,7 +65,7 @@ impl RejectedStore for PostgresStore {
             before,
             i64::from(limit),
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let record = rows.into_iter().map(|row| {

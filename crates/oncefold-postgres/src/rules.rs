@@ -32,7 +32,8 @@ impl RulesStore for PostgresStore {
         if let Some(version) = self.known(sources, rules).await? {
             return Ok(version);
         }
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         // Registrations that change something come one at a time, and none while a batch is being applied.
         sqlx::query!("SELECT pg_advisory_xact_lock($1)", RULES_LOCK)
             .fetch_one(&mut *transaction)
@@ -57,7 +58,7 @@ impl RulesStore for PostgresStore {
 
     async fn known_sources(&self) -> Result<Vec<SourceName>, StoreError> {
         let names = sqlx::query_scalar!("SELECT name FROM sources ORDER BY name")
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.sessions.take().await?)
             .await
             .map_err(|e| store_error(&e))?;
         names.iter().map(|name| source(name)).collect()
@@ -68,7 +69,8 @@ impl PostgresStore {
     /// The rules' version where everything is registered already, as at most starts: then nothing has to be written, and
     /// nobody waits for batches that are being applied.
     async fn known(&self, sources: &[SourceName], rules: &[Rule]) -> Result<Option<i64>, RuleConflict> {
-        let mut transaction = self.pool.begin().await.map_err(|e| store_error(&e))?;
+        let mut session = self.sessions.take().await?;
+        let mut transaction = session.begin().await.map_err(|e| store_error(&e))?;
         hold_version(&mut transaction).await?;
         let names: Vec<&str> = sources.iter().map(SourceName::as_str).collect();
         let found = sqlx::query!(

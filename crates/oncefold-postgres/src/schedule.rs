@@ -53,7 +53,7 @@ impl ScheduleStore for PostgresStore {
             Reason::ApplyFailed.as_str(),
             BODY_MISSING,
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let messages = due.into_iter().map(|row| {
@@ -90,7 +90,7 @@ impl ScheduleStore for PostgresStore {
             &generations,
             lease_until.as_micros(),
         )
-        .execute(&self.pool)
+        .execute(&mut *self.sessions.take().await?)
         .await
         .map(|_| ())
         .map_err(|e| store_error(&e))

@@ -32,7 +32,7 @@ impl SpoolStore for PostgresStore {
             &column(messages, |m| m.facts.as_str()) as &[&str],
             &column(messages, |m| &m.body[..]) as &[&[u8]],
         )
-        .execute(&self.pool)
+        .execute(&mut *self.sessions.take().await?)
         .await
         .map(|_| ())
         .map_err(|e| store_error(&e))
@@ -55,7 +55,7 @@ impl SpoolStore for PostgresStore {
             claim.lease_until.as_micros(),
             i64::from(claim.limit),
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let spooled = taken.into_iter().map(|row| {
@@ -78,7 +78,7 @@ impl SpoolStore for PostgresStore {
 
     async fn remove_spooled(&self, sequences: &[i64]) -> Result<(), StoreError> {
         sqlx::query!("DELETE FROM spool WHERE sequence = ANY($1)", sequences)
-            .execute(&self.pool)
+            .execute(&mut *self.sessions.take().await?)
             .await
             .map(|_| ())
             .map_err(|e| store_error(&e))
@@ -88,7 +88,7 @@ impl SpoolStore for PostgresStore {
         let spool = sqlx::query!(
             r#"SELECT count(*) AS "depth!", current_setting('transaction_read_only') = 'on' AS "read_only!" FROM spool"#
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         writable(spool.read_only).map(|()| count(spool.depth))

@@ -23,7 +23,7 @@ impl PostgresStore {
             trial.id.as_uuid(),
             integer(trial.generation),
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         match mark.map(|mark| (Timestamp::from_micros(mark.lease_until_us), mark.starts)) {
@@ -61,7 +61,7 @@ impl TrialStore for PostgresStore {
             trial.lease_until.as_micros(),
             STARTS_MAX,
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         match start {
@@ -73,7 +73,7 @@ impl TrialStore for PostgresStore {
 
     async fn end_trial(&self, id: EventUuid, generation: u32) -> Result<(), StoreError> {
         sqlx::query!("DELETE FROM trials WHERE id = $1 AND generation = $2", id.as_uuid(), integer(generation))
-            .execute(&self.pool)
+            .execute(&mut *self.sessions.take().await?)
             .await
             .map(|_| ())
             .map_err(|e| store_error(&e))
@@ -94,7 +94,7 @@ impl TrialStore for PostgresStore {
             variant_event_id(&message.event_id, &message.digest),
             &message.digest.as_bytes()[..],
         )
-        .fetch_one(&self.pool)
+        .fetch_one(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))
     }

@@ -1,4 +1,5 @@
-//! JSON objects whose fields are signed: every name once, values as they are written.
+//! JSON objects whose fields are signed: every name once, values as they are written. Names that a reader of the whole
+//! document takes for something else ([`has_private_name`]) are refused: what is verified is what is read.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
     /// Nothing where the text is no JSON object, or a name is there twice anywhere in it: parsers differ in which of the
-    /// two counts.
+    /// two counts. Nor where they differ in whether it is a name.
     pub(crate) fn parse(json: &'a str) -> Option<Self> {
         Self::parse_with(json, "").map(|(members, _)| members)
     }
@@ -33,7 +34,7 @@ impl<'a> Members<'a> {
 
     /// Likewise, looking at the object's own names only.
     pub(crate) fn parse_top(json: &'a str) -> Option<Self> {
-        serde_json::from_str(json).ok()
+        serde_json::from_str(json).ok().filter(|_| !has_private_name(json))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
@@ -192,6 +193,41 @@ pub(crate) fn objects(json: &str) -> Option<Vec<Members<'_>>> {
     serde_json::from_str(json).ok()
 }
 
+/// How the names begin under which `serde_json` hides exact numbers and raw values in its data model: to its readers of
+/// whole documents an object with such a member is another value.
+const PRIVATE_NAME: &str = "$serde_json::private::";
+
+/// Whether a member anywhere has a name that begins with [`PRIVATE_NAME`], however it is written. For a text that is not
+/// JSON the answer means nothing.
+fn has_private_name(json: &str) -> bool {
+    if !json.contains('$') && !json.contains(r"\u0024") {
+        return false;
+    }
+    let mut rest = json;
+    while let Some(start) = rest.find('"') {
+        let string = &rest[start..];
+        let mut escaped = false;
+        let end = string.bytes().skip(1).position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let Some(end) = end else { return false };
+        let (string, behind) = string.split_at(end + 2);
+        if behind.trim_ascii_start().starts_with(':') && begins_privately(string) {
+            return true;
+        }
+        rest = behind;
+    }
+    false
+}
+
+/// Whether a string, with its quotes, begins with [`PRIVATE_NAME`].
+fn begins_privately(string: &str) -> bool {
+    let may = string.starts_with("\"$") || string.starts_with(r#""\u0024"#);
+    may && serde_json::from_str::<String>(string).is_ok_and(|name| name.starts_with(PRIVATE_NAME))
+}
+
 /// The text, where it is JSON at all.
 pub(crate) fn json_text(body: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
@@ -201,7 +237,7 @@ pub(crate) fn json_text(body: &[u8]) -> Option<&str> {
 /// The value at a JSON Pointer (RFC 6901) as its exact text; of equal names the last counts, as it does where JSON is
 /// read as a whole. Nothing else of the document is kept.
 pub(crate) fn value_at<'a>(body: &'a [u8], pointer: &str) -> Option<&'a str> {
-    let mut json = std::str::from_utf8(body).ok()?;
+    let mut json = std::str::from_utf8(body).ok().filter(|text| !has_private_name(text))?;
     let tokens = pointer.strip_prefix('/').map_or_else(Vec::new, |rest| rest.split('/').collect());
     if tokens.is_empty() {
         return pointer.is_empty().then(|| json_text(body)).flatten();

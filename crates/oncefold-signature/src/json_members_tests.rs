@@ -90,6 +90,31 @@ fn names_are_unique_inside_the_inner_object_too() {
     }
 }
 
+/// `Value` shows something else under them.
+#[test]
+fn names_of_the_readers_own_are_refused_however_they_are_written() {
+    for name in [
+        "$serde_json::private::Number",
+        "$serde_json::private::RawValue",
+        r"\u0024serde_json::private::RawValue",
+        r"$serde_\u006ason::private::Number",
+    ] {
+        for body in [
+            format!(r#"{{"{name}":"1"}}"#),
+            format!("{{\"a\":1,\"{name}\"\r\n\t :\"{{}}\"}}"),
+            format!(r#"{{"a":"\"$","b":[1,{{"{name}":"[]"}}]}}"#),
+        ] {
+            assert!(Members::parse(&body).is_none(), "{body}");
+            assert!(Members::parse_with(&body, "b").is_none(), "{body}");
+            assert!(Members::parse_top(&body).is_none(), "{body}");
+            assert_eq!(value_at(body.as_bytes(), "/a"), None, "{body}");
+        }
+        let elsewhere = format!(r#"{{"a":"{name}","b":["{name}",":",1.50],"c\"{name}":1}}"#);
+        assert!(Members::parse(&elsewhere).is_some(), "{elsewhere}");
+        agrees(elsewhere.as_bytes(), "/a");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_as_by_serde_json(

@@ -13,6 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 enum Mode {
     Flow,
     Stall,
+    /// Only what clients send moves.
+    Unanswered,
     Cut,
 }
 
@@ -21,6 +23,20 @@ struct State {
     mode: Mode,
     /// Connections of an earlier generation are closed.
     generation: u64,
+    /// Bytes that move on a connection either way, at most.
+    most: u64,
+}
+
+impl State {
+    fn moves(self, way: Way) -> bool {
+        self.mode == Mode::Flow || (self.mode == Mode::Unanswered && way == Way::ToServer)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
 }
 
 /// A proxy in front of one address. It forwards until told otherwise, and is gone with all connections when dropped.
@@ -39,7 +55,7 @@ impl ChaosProxy {
     pub async fn before(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound port");
-        let state = watch::Sender::new(State { mode: Mode::Flow, generation: 0 });
+        let state = watch::Sender::new(State { mode: Mode::Flow, generation: 0, most: u64::MAX });
         let accepting = tokio::spawn(accept(listener, target, state.subscribe()));
         Self { address, state, _accepting: AbortOnDropHandle::new(accepting) }
     }
@@ -65,6 +81,17 @@ impl ChaosProxy {
         self.set(Mode::Stall);
     }
 
+    /// Forwards what clients send, but holds the answers back until [`restore`](Self::restore).
+    pub fn hold_answers(&self) {
+        self.set(Mode::Unanswered);
+    }
+
+    /// Moves no more than so many bytes either way on a connection, and does not close it: the network between forgot
+    /// it. Others work.
+    pub fn swallow_after(&self, bytes: u64) {
+        self.state.send_modify(|state| state.most = bytes);
+    }
+
     /// Forwards again.
     pub fn restore(&self) {
         self.set(Mode::Flow);
@@ -78,7 +105,7 @@ impl ChaosProxy {
 async fn accept(listener: TcpListener, target: SocketAddr, state: watch::Receiver<State>) {
     let mut connections = tokio::task::JoinSet::new(); // aborted with this task
     while let Ok((client, _)) = listener.accept().await {
-        let State { mode, generation } = *state.borrow();
+        let State { mode, generation, .. } = *state.borrow();
         if mode != Mode::Cut {
             connections.spawn(forward(client, target, Gate { state: state.clone(), generation }));
         }
@@ -91,16 +118,19 @@ async fn forward(client: TcpStream, target: SocketAddr, gate: Gate) {
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
     tokio::select! {
-        () = pump(client_reads, server_writes, gate.clone()) => {}
-        () = pump(server_reads, client_writes, gate.clone()) => {}
+        () = pump(client_reads, server_writes, (gate.clone(), Way::ToServer)) => {}
+        () = pump(server_reads, client_writes, (gate.clone(), Way::ToClient)) => {}
         () = gate.closed() => {}
     }
 }
 
-async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, gate: Gate) {
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, (gate, way): (Gate, Way)) {
     let mut buffer = vec![0; 64 << 10];
+    let mut moved = 0;
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        gate.open().await; // bytes that came during a stall wait with us
+        gate.open(way).await; // bytes that came during a stall wait with us
+        moved += read as u64;
+        gate.reached(|state| moved <= state.most).await;
         if to.write_all(&buffer[..read]).await.is_err() {
             break;
         }
@@ -115,8 +145,8 @@ struct Gate {
 }
 
 impl Gate {
-    async fn open(&self) {
-        self.reached(|state| state.mode == Mode::Flow).await;
+    async fn open(&self, way: Way) {
+        self.reached(|state| state.moves(way)).await;
     }
 
     async fn closed(&self) {
@@ -185,5 +215,29 @@ mod tests {
         let mut socket = TcpStream::connect(proxy.address()).await.unwrap();
         socket.write_u8(4).await.unwrap();
         assert_eq!(answer(&mut socket).await.unwrap(), 4);
+
+        proxy.swallow_after(1);
+        socket.write_u8(5).await.unwrap();
+        assert!(timeout(BRIEFLY, socket.read_u8()).await.is_err(), "swallowed, not closed");
+        let mut another = TcpStream::connect(proxy.address()).await.unwrap();
+        another.write_u8(6).await.unwrap();
+        assert_eq!(answer(&mut another).await.unwrap(), 6);
+        proxy.cut();
+        assert!(answer(&mut socket).await.is_err(), "it is cut like any other");
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_arrives_while_answers_are_held() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = ChaosProxy::before(server.local_addr().unwrap()).await;
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let (mut served, _) = server.accept().await.unwrap();
+        proxy.hold_answers();
+        client.write_u8(1).await.unwrap();
+        assert_eq!(answer(&mut served).await.unwrap(), 1);
+        served.write_u8(2).await.unwrap();
+        assert!(timeout(BRIEFLY, client.read_u8()).await.is_err(), "held");
+        proxy.restore();
+        assert_eq!(answer(&mut client).await.unwrap(), 2);
     }
 }

@@ -52,6 +52,14 @@ fn no_change(entity: &str) -> StoreError {
     StoreError::Failed(format!("an answer is about an entity ({entity}) that no change is about"))
 }
 
+/// An entity stayed as it was though the change is above what it holds: a trigger kept it so. Such a change was not
+/// applied, whatever the fold says.
+fn not_moved(entity: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "an entity ({entity}) did not take a change that is above it: does a trigger refuse it?"
+    ))
+}
+
 /// A winner that was not simply applied.
 struct Other {
     entity: String,
@@ -154,6 +162,9 @@ async fn judge_beaten(
             deleted: row.deleted,
         };
         if let Some(at) = usize::try_from(row.position).ok().filter(|at| *at < changes.len()) {
+            if changes[at].order_key > held.order_key {
+                return Err(not_moved(changes[at].entity.as_str()));
+            }
             verdicts[at] = Some(fold::judge(changes[at], Some(&held)));
         }
     }

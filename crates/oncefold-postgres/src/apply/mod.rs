@@ -18,32 +18,38 @@ use oncefold_core::store::{ApplyBatch, ApplyStore, Outcome, Settled, StoreError}
 use play::Play;
 use record::Judged;
 use sqlx::{PgConnection, Postgres, Transaction};
+use tokio::time::timeout;
 
 #[async_trait]
 impl ApplyStore for PostgresStore {
+    /// Begins on a connection that was used before without asking first whether it still lives; if it does not, begins
+    /// as usual.
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
-        let mut transaction = self.begin_at_once().await?;
-        let play = settle(&mut transaction, &batch).await?;
-        let verdicts = record(&mut transaction, &batch, &play).await?;
-        transaction.commit().await.map_err(|e| store_error(&e))?;
-        let outcomes = play.outcomes.into_iter().zip(verdicts).map(|(outcome, verdicts)| {
-            let (settled, variant) = outcome.ok_or_else(|| StoreError::Failed("an event got no verdict".into()))?;
-            Ok(Outcome { settled, variant, verdicts })
-        });
-        outcomes.collect()
+        if let Some(mut session) = self.sessions.idle() {
+            match timeout(ACQUIRE_TIMEOUT, session.begin()).await {
+                Ok(Ok(transaction)) => return apply_in(transaction, &batch).await,
+                Ok(Err(_)) => {}
+                Err(_) => {
+                    let seconds = ACQUIRE_TIMEOUT.as_secs();
+                    return Err(StoreError::Unavailable(format!("no answer within {seconds} s")));
+                }
+            }
+        }
+        let mut session = self.sessions.take().await?;
+        let transaction = session.begin().await.map_err(|e| store_error(&e))?;
+        apply_in(transaction, &batch).await
     }
 }
 
-impl PostgresStore {
-    /// Begins on a connection that was used before without asking first whether it still lives; if it does not, begins
-    /// as usual.
-    async fn begin_at_once(&self) -> Result<Transaction<'static, Postgres>, StoreError> {
-        match tokio::time::timeout(ACQUIRE_TIMEOUT, self.pool.try_begin()).await {
-            Ok(Ok(Some(transaction))) => Ok(transaction),
-            Ok(Ok(None) | Err(_)) => self.pool.begin().await.map_err(|e| store_error(&e)),
-            Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", ACQUIRE_TIMEOUT.as_secs()))),
-        }
-    }
+async fn apply_in(mut transaction: Transaction<'_, Postgres>, batch: &ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
+    let play = settle(&mut transaction, batch).await?;
+    let verdicts = record(&mut transaction, batch, &play).await?;
+    transaction.commit().await.map_err(|e| store_error(&e))?;
+    let outcomes = play.outcomes.into_iter().zip(verdicts).map(|(outcome, verdicts)| {
+        let (settled, variant) = outcome.ok_or_else(|| StoreError::Failed("an event got no verdict".into()))?;
+        Ok(Outcome { settled, variant, verdicts })
+    });
+    outcomes.collect()
 }
 
 /// Finds out which events are new, and what becomes of the others; afterwards their rows are as they will stay.

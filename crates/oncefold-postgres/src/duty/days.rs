@@ -1,10 +1,10 @@
 //! Partitions of a day (UTC) of `bodies` and `changes`: `bodies_20260102`.
 
 use crate::error::{LOCK_NOT_AVAILABLE, store_error};
+use crate::session::{Session, Sessions};
 use oncefold_core::store::StoreError;
 use oncefold_core::time::Timestamp;
-use sqlx::postgres::PgPool;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, PgConnection};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -47,14 +47,14 @@ impl Day {
 
 /// Makes the partitions that are missing from today on. A day whose rows already stand in the default partition gets
 /// none; retention trims them row by row.
-pub(super) async fn prepare(pool: &PgPool, now: Timestamp) -> Result<(), StoreError> {
-    let mut connection = pool.acquire().await.map_err(|e| store_error(&e))?;
+pub(super) async fn prepare(sessions: &Sessions, now: Timestamp) -> Result<(), StoreError> {
+    let mut session = sessions.take().await?;
     for table in TABLES {
         let present: HashSet<String> =
-            partitions(&mut connection, table).await?.into_iter().map(|day| day.digits).collect();
+            partitions(&mut session, table).await?.into_iter().map(|day| day.digits).collect();
         let wanted = (0..=DAYS_AHEAD).filter_map(|ahead| Day::of(now.plus(DAY * ahead)));
         for day in wanted.filter(|day| !present.contains(&day.digits)) {
-            make(&mut connection, table, &day).await?;
+            make(&mut session, table, &day).await?;
         }
     }
     Ok(())
@@ -76,11 +76,11 @@ pub(super) async fn partitions(connection: &mut PgConnection, table: &str) -> Re
     Ok(names.iter().filter_map(|name| name.strip_prefix(table)?.strip_prefix('_').and_then(Day::parse)).collect())
 }
 
-async fn make(connection: &mut PgConnection, table: &str, day: &Day) -> Result<(), StoreError> {
+async fn make(session: &mut Session, table: &str, day: &Day) -> Result<(), StoreError> {
     let (name, start, end) = (&day.digits, day.start.as_micros(), day.end().as_micros());
     let ddl =
         format!("CREATE TABLE IF NOT EXISTS {table}_{name} PARTITION OF {table} FOR VALUES FROM ({start}) TO ({end})");
-    match alone(connection, ddl).await {
+    match alone(session, ddl).await {
         Err(sqlx::Error::Database(e)) if e.code().as_deref() == Some("23514") => {
             tracing::warn!(
                 table,
@@ -94,9 +94,9 @@ async fn make(connection: &mut PgConnection, table: &str, day: &Day) -> Result<(
 }
 
 /// Drops the partition of a day.
-pub(super) async fn drop_day(connection: &mut PgConnection, table: &str, day: &Day) -> Result<(), StoreError> {
+pub(super) async fn drop_day(session: &mut Session, table: &str, day: &Day) -> Result<(), StoreError> {
     let ddl = format!("DROP TABLE IF EXISTS {table}_{}", day.digits);
-    alone(connection, ddl).await.map_err(|e| in_the_way(&e))
+    alone(session, ddl).await.map_err(|e| in_the_way(&e))
 }
 
 /// A lock that did not come within its short time is no outage: the step is done again later.
@@ -111,8 +111,8 @@ fn in_the_way(error: &sqlx::Error) -> StoreError {
 
 /// Runs a statement of ours (names made of digits only) in a transaction that excludes others of its kind, and that
 /// does not make writers queue behind it for long: the lock it needs stops them all.
-async fn alone(connection: &mut PgConnection, ddl: String) -> sqlx::Result<()> {
-    let mut transaction = connection.begin().await?;
+async fn alone(session: &mut Session, ddl: String) -> sqlx::Result<()> {
+    let mut transaction = session.begin().await?;
     sqlx::query!("SELECT set_config('lock_timeout', '2s', true)").fetch_one(&mut *transaction).await?;
     sqlx::query!("SELECT set_config('statement_timeout', '0', true)").fetch_one(&mut *transaction).await?;
     sqlx::query!("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK).fetch_one(&mut *transaction).await?;

@@ -28,7 +28,7 @@ impl PostgresStore {
             SELECT source AS "source!", received_at_us AS "received_at_us!" FROM oldest
             "#
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         rows.iter().map(|row| Ok((source(&row.source)?, Timestamp::from_micros(row.received_at_us)))).collect()
@@ -47,7 +47,7 @@ impl DutyStore for PostgresStore {
             election.now.as_micros(),
             election.lease_until.as_micros(),
         )
-        .execute(&self.pool)
+        .execute(&mut *self.sessions.take().await?)
         .await
         .map(|done| done.rows_affected() == 1)
         .map_err(|e| store_error(&e))
@@ -62,7 +62,7 @@ impl DutyStore for PostgresStore {
             GROUP BY source ORDER BY source
             "#
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let mut dead_letters = Vec::new();
@@ -80,10 +80,10 @@ impl DutyStore for PostgresStore {
     }
 
     async fn prepare_days(&self, now: Timestamp) -> Result<(), StoreError> {
-        days::prepare(&self.pool, now).await
+        days::prepare(&self.sessions, now).await
     }
 
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
-        prune::run(&self.pool, prune).await
+        prune::run(&self.sessions, prune).await
     }
 }

@@ -3,11 +3,11 @@
 use super::planned_afresh;
 use crate::convert::{entity_kind, source, verdict};
 use crate::error::store_error;
+use crate::session::Sessions;
 use oncefold_core::id::EventUuid;
 use oncefold_core::store::{EntityFilter, EntityRecord, HistoryRecord, StoreError};
 use oncefold_core::time::Timestamp;
 use serde::Deserialize as _;
-use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 struct Found {
@@ -20,8 +20,9 @@ struct Found {
     updated_at_us: i64,
 }
 
-pub(super) async fn page(pool: &PgPool, filter: &EntityFilter) -> Result<Vec<EntityRecord>, StoreError> {
-    let mut transaction = planned_afresh(pool).await.map_err(|e| store_error(&e))?;
+pub(super) async fn page(sessions: &Sessions, filter: &EntityFilter) -> Result<Vec<EntityRecord>, StoreError> {
+    let mut session = sessions.take().await?;
+    let mut transaction = planned_afresh(&mut session).await.map_err(|e| store_error(&e))?;
     let (after_entity, after_key) = filter.after.clone().unzip();
     let found = sqlx::query_as!(
         Found,
@@ -49,7 +50,7 @@ pub(super) async fn page(pool: &PgPool, filter: &EntityFilter) -> Result<Vec<Ent
     found.into_iter().map(record).collect()
 }
 
-pub(super) async fn one(pool: &PgPool, entity: &str, key: &str) -> Result<Option<EntityRecord>, StoreError> {
+pub(super) async fn one(sessions: &Sessions, entity: &str, key: &str) -> Result<Option<EntityRecord>, StoreError> {
     let found = sqlx::query_as!(
         Found,
         "SELECT entity, key, state::text AS state, version, deleted, event, updated_at_us
@@ -57,7 +58,7 @@ pub(super) async fn one(pool: &PgPool, entity: &str, key: &str) -> Result<Option
         entity,
         key,
     )
-    .fetch_optional(pool)
+    .fetch_optional(&mut *sessions.take().await?)
     .await
     .map_err(|e| store_error(&e))?;
     found.map(record).transpose()
@@ -65,7 +66,7 @@ pub(super) async fn one(pool: &PgPool, entity: &str, key: &str) -> Result<Option
 
 /// A page of changes. It never ends inside an event: the cursor is an event, so the last one's changes come all.
 pub(super) async fn history(
-    pool: &PgPool,
+    sessions: &Sessions,
     (entity, key): (&str, &str),
     before: Option<EventUuid>,
     limit: u32,
@@ -87,7 +88,7 @@ pub(super) async fn history(
         before.map(|id| id.as_uuid()),
         i64::from(limit),
     )
-    .fetch_all(pool)
+    .fetch_all(&mut *sessions.take().await?)
     .await
     .map_err(|e| store_error(&e))?;
     let records = rows.into_iter().map(|row| {

@@ -3,13 +3,13 @@
 use super::planned_afresh;
 use crate::convert::{count, entity_kind, moment, small, source, status, uuids, verdict};
 use crate::error::store_error;
+use crate::session::Sessions;
 use oncefold_core::event::EventStatus;
 use oncefold_core::id::EventUuid;
 use oncefold_core::message::{Facts, FactsJson};
 use oncefold_core::store::{ChangeRecord, EventFilter, EventRecord, StoreError};
 use oncefold_core::time::Timestamp;
 use sqlx::PgConnection;
-use sqlx::postgres::PgPool;
 use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
@@ -31,8 +31,9 @@ struct Found {
     facts: Option<String>,
 }
 
-pub(super) async fn page(pool: &PgPool, filter: &EventFilter) -> Result<Vec<EventRecord>, StoreError> {
-    let mut transaction = planned_afresh(pool).await.map_err(|e| store_error(&e))?;
+pub(super) async fn page(sessions: &Sessions, filter: &EventFilter) -> Result<Vec<EventRecord>, StoreError> {
+    let mut session = sessions.take().await?;
+    let mut transaction = planned_afresh(&mut session).await.map_err(|e| store_error(&e))?;
     let found = found(&mut transaction, filter).await.map_err(|e| store_error(&e))?;
     let records = with_changes(&mut transaction, found).await?;
     transaction.commit().await.map_err(|e| store_error(&e))?;
@@ -85,8 +86,8 @@ async fn found(connection: &mut PgConnection, filter: &EventFilter) -> sqlx::Res
     .await
 }
 
-pub(super) async fn one(pool: &PgPool, id: EventUuid) -> Result<Option<EventRecord>, StoreError> {
-    let mut connection = pool.acquire().await.map_err(|e| store_error(&e))?;
+pub(super) async fn one(sessions: &Sessions, id: EventUuid) -> Result<Option<EventRecord>, StoreError> {
+    let mut connection = sessions.take().await?;
     let found = sqlx::query_as!(
         Found,
         r#"

@@ -6,6 +6,7 @@ mod events;
 use crate::PostgresStore;
 use crate::convert::{count, small, source, status};
 use crate::error::store_error;
+use crate::session::Session;
 use async_trait::async_trait;
 use oncefold_core::id::EventUuid;
 use oncefold_core::message::FactsJson;
@@ -14,17 +15,16 @@ use oncefold_core::store::{
     SourceRecord, StoreError, StoredBody,
 };
 use oncefold_core::time::Timestamp;
-use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Transaction};
 
 #[async_trait]
 impl ReadStore for PostgresStore {
     async fn events(&self, filter: &EventFilter) -> Result<Vec<EventRecord>, StoreError> {
-        events::page(&self.pool, filter).await
+        events::page(&self.sessions, filter).await
     }
 
     async fn event(&self, id: EventUuid) -> Result<Option<EventRecord>, StoreError> {
-        events::one(&self.pool, id).await
+        events::one(&self.sessions, id).await
     }
 
     async fn attempts(&self, id: EventUuid) -> Result<Vec<AttemptRecord>, StoreError> {
@@ -32,7 +32,7 @@ impl ReadStore for PostgresStore {
             "SELECT attempt, at_us, status, reason, message FROM attempts WHERE event = $1 ORDER BY attempt",
             id.as_uuid(),
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let attempts = rows.into_iter().map(|row| {
@@ -57,7 +57,7 @@ impl ReadStore for PostgresStore {
             "#,
             id.as_uuid(),
         )
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         Ok(found.and_then(|row| {
@@ -77,7 +77,7 @@ impl ReadStore for PostgresStore {
             ORDER BY count(*) DESC, source, type NULLS FIRST, reason
             "#
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.sessions.take().await?)
         .await
         .map_err(|e| store_error(&e))?;
         let groups = rows.into_iter().map(|row| {
@@ -95,11 +95,11 @@ impl ReadStore for PostgresStore {
     }
 
     async fn entities(&self, filter: &EntityFilter) -> Result<Vec<EntityRecord>, StoreError> {
-        entities::page(&self.pool, filter).await
+        entities::page(&self.sessions, filter).await
     }
 
     async fn entity(&self, entity: &str, key: &str) -> Result<Option<EntityRecord>, StoreError> {
-        entities::one(&self.pool, entity, key).await
+        entities::one(&self.sessions, entity, key).await
     }
 
     async fn history(
@@ -109,12 +109,12 @@ impl ReadStore for PostgresStore {
         before: Option<EventUuid>,
         limit: u32,
     ) -> Result<Vec<HistoryRecord>, StoreError> {
-        entities::history(&self.pool, (entity, key), before, limit).await
+        entities::history(&self.sessions, (entity, key), before, limit).await
     }
 
     async fn sources(&self) -> Result<Vec<SourceRecord>, StoreError> {
         let rows = sqlx::query!("SELECT name, first_seen_at_us FROM sources ORDER BY name")
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.sessions.take().await?)
             .await
             .map_err(|e| store_error(&e))?;
         let sources = rows.into_iter().map(|row| {
@@ -126,8 +126,8 @@ impl ReadStore for PostgresStore {
 }
 
 /// For queries with optional filters: each is planned for the filters it has, not once for all combinations.
-async fn planned_afresh(pool: &PgPool) -> sqlx::Result<Transaction<'static, Postgres>> {
-    let mut transaction = pool.begin().await?;
+async fn planned_afresh(session: &mut Session) -> sqlx::Result<Transaction<'_, Postgres>> {
+    let mut transaction = session.begin().await?;
     sqlx::query!("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
         .fetch_one(&mut *transaction)
         .await?;

@@ -3,11 +3,13 @@
 use async_trait::async_trait;
 use oncefold_core::store::{SpoolStore, Store};
 use oncefold_postgres::PostgresStore;
+use oncefold_testkit::proxy::ChaosProxy;
 use oncefold_testkit::store_suite::StoreFactory;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
 
 /// The name of the template, made once a process.
@@ -75,6 +77,18 @@ impl Databases {
 
     pub async fn store(&self) -> PostgresStore {
         PostgresStore::connect(&self.url(), 10).await.expect("the database answers")
+    }
+
+    /// A proxy before the server, and this database's URL through it.
+    pub async fn proxied(&self) -> (ChaosProxy, String) {
+        let url = self.url();
+        let options: PgConnectOptions = url.parse().expect("a URL");
+        let server = lookup_host((options.get_host(), options.get_port())).await.expect("an address").next();
+        let proxy = ChaosProxy::before(server.expect("an address")).await;
+        let (user, rest) = url.split_once('@').expect("the URL names a user");
+        let (_, database) = rest.split_once('/').expect("the URL ends in /database");
+        let url = format!("{user}@{}/{database}", proxy.address());
+        (proxy, url)
     }
 
     /// A connection for what the ports do not offer.

@@ -4,9 +4,9 @@
 use crate::database::Databases;
 use oncefold_core::change::{Change, Verdict};
 use oncefold_core::fold::{Held, judge};
-use oncefold_core::store::{ApplyStore as _, Settled};
+use oncefold_core::store::{ApplyStore as _, Settled, StoreError};
 use oncefold_testkit::builders::{applies, at, batch, change, item, message};
-use sqlx::Row as _;
+use sqlx::{Executor as _, Row as _};
 use std::collections::{BTreeMap, HashSet};
 
 /// Changes that are below, the same as, tied with and above each other, in one of two states or deleting.
@@ -86,4 +86,29 @@ async fn writers_of_the_same_entities_wait_for_each_other_in_one_order() {
     for writer in writers.collect::<Vec<_>>() {
         writer.await.expect("the writer ends");
     }
+}
+
+/// A trigger that keeps a row as it was: nothing says that the change was applied.
+#[tokio::test]
+async fn a_change_that_a_trigger_refused_is_not_recorded_as_applied() {
+    let databases = Databases::start().await;
+    let store = databases.store().await;
+    let of = |id: &str, version| {
+        batch(at(1), vec![item(&message("shop", id, "{}").build(), applies(vec![change("o1", version).build()]))])
+    };
+    store.apply(of("e1", 1)).await.unwrap();
+    databases
+        .connection()
+        .await
+        .execute(
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+             CREATE TRIGGER keep BEFORE UPDATE ON entities FOR EACH ROW EXECUTE FUNCTION keep();",
+        )
+        .await
+        .unwrap();
+    let failed = store.apply(of("e2", 2)).await;
+    assert!(matches!(&failed, Err(StoreError::Failed(text)) if text.contains("trigger")), "{failed:?}");
+    let events = sqlx::query_scalar("SELECT event_id FROM events").fetch_all(&mut databases.connection().await).await;
+    let events: Vec<String> = events.unwrap();
+    assert_eq!(events, ["e1"]);
 }

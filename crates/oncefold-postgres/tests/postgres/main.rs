@@ -5,6 +5,7 @@ mod database;
 mod entities;
 mod limits;
 mod only_here;
+mod sessions;
 
 use database::Databases;
 

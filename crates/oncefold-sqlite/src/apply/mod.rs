@@ -57,8 +57,11 @@ async fn apply(
     save::bodies(conn, &log).await?;
     save::attempts(conn, &log).await?;
     let mut verdicts = entities::write(conn, batch, &log, &claims).await?;
-    let done = claims.iter().zip(rows).filter(|(claim, _)| claim.settled.settlement() == Settlement::Ack);
-    let done: Vec<HeldRow> = done.filter_map(|(_, row)| row.clone()).collect();
+    let (done, dead): (Vec<_>, Vec<_>) =
+        claims.iter().zip(rows).partition(|(claim, _)| claim.settled.settlement() == Settlement::Ack);
+    // Noted before the commit: who writes next may have a copy of such a message.
+    dead.iter().filter_map(|(_, row)| row.as_ref()).for_each(HeldRow::travels_on);
+    let done: Vec<HeldRow> = done.into_iter().filter_map(|(_, row)| row.clone()).filter(HeldRow::may_go).collect();
     if !done.is_empty() {
         queue::delete(conn, &array(done.iter().map(|row| row.sequence))).await?;
     }

@@ -73,6 +73,18 @@ pub(crate) struct HeldRow {
 }
 
 impl HeldRow {
+    /// It travels on to the dead letters when it is settled: it must not go with the verdict on a copy that is alike.
+    pub(crate) fn travels_on(&self) {
+        if let Some(held) = locked(&self.line.state).held.get_mut(&self.sequence) {
+            held.travels_on = true;
+        }
+    }
+
+    /// Whether it may go with a verdict.
+    pub(crate) fn may_go(&self) -> bool {
+        locked(&self.line.state).held.get(&self.sequence).is_none_or(|held| !held.travels_on)
+    }
+
     /// It was deleted, but whoever holds it has not settled it yet.
     pub(crate) fn is_deleted(&self) {
         if let Some(held) = locked(&self.line.state).held.get_mut(&self.sequence) {
@@ -105,8 +117,10 @@ struct State {
 }
 
 struct Held {
-    /// Unless it cannot be read.
+    /// Unless no verdict can be about it: it cannot be read, or was given up.
     copied: Option<Copied>,
+    /// A verdict of dead is on record, or about to be.
+    travels_on: bool,
     /// It went with its verdict.
     is_deleted: bool,
 }
@@ -164,11 +178,12 @@ impl Line {
         (state.taken_to, state.held.range(state.taken_to.saturating_add(1)..).map(|(sequence, _)| *sequence).collect())
     }
 
-    /// Holds a row, which is this copy of an event where it can be read.
-    pub(crate) fn hold(&self, sequence: i64, copied: Option<Copied>) {
+    /// Holds a row, which brings this message where a verdict is to be expected.
+    pub(crate) fn hold(&self, sequence: i64, message: Option<&Message>) {
+        let copied = message.map(|message| (message.id, message.generation));
         let mut state = locked(&self.state);
         state.taken_to = state.taken_to.max(sequence);
-        state.held.insert(sequence, Held { copied, is_deleted: false });
+        state.held.insert(sequence, Held { copied, travels_on: false, is_deleted: false });
         if let Some(copied) = copied {
             state.sequences.insert(copied, sequence);
         }

@@ -105,13 +105,16 @@ impl SqliteSubscription {
         let rows = self.read(limit).await?;
         let mut given_up = Vec::new();
         for row in rows {
-            line.hold(row.sequence, copied(&row));
+            let (sequence, bytes) = (row.sequence, row.body.len());
             if self.limited && row.tries >= i64::from(DELIVERY_LIMIT) {
-                given_up.push(row.sequence);
+                line.hold(sequence, None);
+                given_up.push(sequence);
             } else {
-                self.bytes += row.body.len();
-                self.unsettled.insert(row.sequence, row.body.len());
-                self.taken.push_back(received(row));
+                let received = received(row);
+                line.hold(sequence, received.message.as_ref().ok());
+                self.bytes += bytes;
+                self.unsettled.insert(sequence, bytes);
+                self.taken.push_back(received);
             }
         }
         drop(taking);
@@ -262,12 +265,6 @@ impl Drop for SqliteSubscription {
     fn drop(&mut self) {
         self.end(|| {});
     }
-}
-
-/// Which copy of an event the row is.
-fn copied(row: &Row) -> Option<(EventUuid, u32)> {
-    let id = row.id.as_slice().try_into().ok().map(EventUuid::from_bytes)?;
-    Some((id, u32::try_from(row.generation).ok()?))
 }
 
 fn received(row: Row) -> Received {

@@ -115,3 +115,37 @@ async fn copies_of_an_event_go_one_by_one() {
     subscription.settle(vec![(received[2].tag, Settlement::Ack)]).await.unwrap();
     assert!(rows(&backend, "oncefold.work.shop").await.is_empty());
 }
+
+/// Two rows alike, and which of them a verdict was about is not told. Where it says dead, the one that travels on to the
+/// dead letters is still there when it is settled, whichever that is.
+#[tokio::test]
+async fn what_travels_on_does_not_go_with_the_verdict_on_a_copy() {
+    for first in [0, 1] {
+        let Scratch { backend, dir: _dir } = Scratch::open().await;
+        let event = message("shop", "e1", "{}").build();
+        let (mut subscription, received) = held(&backend, &[&event, &event]).await;
+        let dead = backend.apply(batch(at(1), vec![item(&event, dies(Reason::BadKey))])).await.unwrap();
+        let late = backend.apply(batch(at(2), vec![item(&event, dies(Reason::BadKey))])).await.unwrap();
+        assert_eq!((dead[0].settled, late[0].settled), (Settled::Dead, Settled::Late));
+        let settlements = [(received[first].tag, Settlement::Reject), (received[1 - first].tag, Settlement::Ack)];
+        subscription.settle(settlements.to_vec()).await.unwrap();
+        assert!(rows(&backend, "oncefold.work.shop").await.is_empty());
+        assert_eq!(rows(&backend, "oncefold.dead").await, ["e1"]);
+    }
+}
+
+/// A row that is given up, or that cannot be read, goes to the dead letters by itself: a verdict on an event that happens
+/// to have the same id is not about it.
+#[tokio::test]
+async fn a_row_that_brings_no_message_does_not_go_with_a_verdict() {
+    let Scratch { backend, dir: _dir } = Scratch::open().await;
+    let event = message("shop", "e1", "{}").build();
+    backend.publish(Arc::new(event.clone())).await.unwrap();
+    execute(&backend, "UPDATE queue SET body_digest = x'00'").await;
+    let mut subscription = backend.subscribe(QueueName::Work(source("shop")), WIDE).await.unwrap();
+    let received = subscription.receive(1, Duration::ZERO).await.unwrap();
+    assert!(received[0].message.is_err());
+    backend.apply(batch(at(1), vec![item(&event, ignored())])).await.unwrap();
+    subscription.settle(vec![(received[0].tag, Settlement::Reject)]).await.unwrap();
+    assert_eq!(rows(&backend, "oncefold.dead").await, ["e1"]);
+}
