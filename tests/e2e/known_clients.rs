@@ -208,7 +208,11 @@ fn listed(table: &[Difference], delivery: &Delivery) -> bool {
 /// what is listed above; `oncefold verify` agrees with the server.
 #[test]
 fn verdicts_are_those_of_the_providers_libraries() {
-    let deployment = Deployment::on(Backend::Embedded, &sources(|client| client.secret));
+    [Backend::Embedded, Backend::Fleet].into_iter().for_each(verdicts_are_the_libraries);
+}
+
+fn verdicts_are_the_libraries(backend: Backend) {
+    let deployment = Deployment::on(backend, &sources(|client| client.secret));
     let mut serve = deployment.start(&["serve"]);
     let (ingest, api) = (serve.address("intake"), Api::at(serve.address("admin")));
     let out = python(&["send", &format!("http://{ingest}/in")]).wait_with_output().expect("python");

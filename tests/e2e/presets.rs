@@ -60,7 +60,11 @@ fn ask(to: SocketAddr, method: &str, target: &str, headers: &[(&str, String)], b
 
 #[test]
 fn providers_can_save_their_webhooks() {
-    let deployment = Deployment::on(Backend::Embedded, &sources());
+    [Backend::Embedded, Backend::Fleet].into_iter().for_each(webhooks_can_be_saved);
+}
+
+fn webhooks_can_be_saved(backend: Backend) {
+    let deployment = Deployment::on(backend, &sources());
     let mut serve = deployment.start(&["serve"]);
     let (ingest, api) = (serve.address("intake"), Api::at(serve.address("admin")));
     let text = Some("text/plain".to_owned());

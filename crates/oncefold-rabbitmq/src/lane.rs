@@ -3,7 +3,7 @@
 //! Two faults of the client (lapin 4.12.3) shape this. Publishes that enter a channel from several tasks get each
 //! other's confirms; so one task starts them all. And a returned message (no such queue) is handed to whichever confirm
 //! comes next, while the publish that was returned looks confirmed; so verdicts are given only once every confirm that
-//! has arrived is in hand, and returns are matched by message id. The order holds: the broker sends a return before its
+//! has arrived is in hand, and returns are matched by queue and message id. The order holds: the broker sends a return before its
 //! confirm, so whoever took the return was completed before the publish that it belongs to.
 
 use crate::grouping::{Entry, Grouping};
@@ -63,10 +63,12 @@ struct Started {
     bytes: usize,
 }
 
+/// A message's queue and its id, which is empty for a probe: an event's letter has the id that its group may have too.
+type Address = (ShortString, ShortString);
+
 struct Done {
     started: Started,
-    /// Empty for a probe.
-    message_id: ShortString,
+    address: Address,
     confirmation: lapin::Result<Confirmation>,
 }
 
@@ -100,8 +102,8 @@ pub(crate) struct Lane {
     /// Events and bytes of bodies among them.
     pending_events: usize,
     pending_bytes: usize,
-    /// Returned messages whose confirm has not come yet, by message id.
-    returned: HashMap<ShortString, usize>,
+    /// Returned messages whose confirm has not come yet.
+    returned: HashMap<Address, usize>,
 }
 
 impl Lane {
@@ -214,13 +216,13 @@ impl Lane {
             self.topology.missing.notify_one();
         }
         let (mut confirmed, mut broken, mut places) = (0, None, vec![]);
-        for Done { started, message_id, confirmation } in done {
+        for Done { started, address, confirmation } in done {
             self.pending_events -= started.verdicts.len();
             self.pending_bytes -= started.bytes;
             let fate = match confirmation {
-                Ok(_) if self.was_returned(&message_id) => Fate::Refused("its work queue does not exist"),
+                Ok(_) if self.was_returned(&address) => Fate::Refused("its work queue does not exist"),
                 Ok(Confirmation::Ack(_)) => {
-                    let is_probe = message_id.as_str().is_empty();
+                    let is_probe = address.1.as_str().is_empty();
                     confirmed += if is_probe { 0 } else { started.verdicts.len() as u64 };
                     Fate::Confirmed
                 }
@@ -254,11 +256,11 @@ impl Lane {
         Ok(())
     }
 
-    fn was_returned(&mut self, message_id: &ShortString) -> bool {
-        let Some(count) = self.returned.get_mut(message_id) else { return false };
+    fn was_returned(&mut self, address: &Address) -> bool {
+        let Some(count) = self.returned.get_mut(address) else { return false };
         *count -= 1;
         if *count == 0 {
-            self.returned.remove(message_id);
+            self.returned.remove(address);
         }
         true
     }
@@ -299,20 +301,22 @@ async fn publish(channel: Channel, outgoing: Option<Outgoing>, started: Started)
         Some(outgoing) => (outgoing.queue.clone(), outgoing.properties.clone(), outgoing.body.bytes(), true),
         None => (PROBE_KEY.into(), BasicProperties::default(), &[][..], false),
     };
-    let message_id = properties.message_id().clone().unwrap_or_default();
+    let address = (queue.clone(), properties.message_id().clone().unwrap_or_default());
     let options = BasicPublishOptions { mandatory, ..BasicPublishOptions::default() };
     let confirmation = match channel.basic_publish("".into(), queue, options, bytes, properties).await {
         Ok(confirm) => confirm.await,
         Err(error) => Err(error),
     };
-    Done { started, message_id, confirmation }
+    Done { started, address, confirmation }
 }
 
-/// The id of the message that came back with this confirmation, whichever publish it belongs to.
-fn take_returned(confirmation: &mut lapin::Result<Confirmation>) -> Option<ShortString> {
+/// Which message came back with this confirmation, whichever publish it belongs to.
+fn take_returned(confirmation: &mut lapin::Result<Confirmation>) -> Option<Address> {
     match confirmation {
         Ok(Confirmation::Ack(returned) | Confirmation::Nack(returned)) => {
-            returned.take()?.delivery.properties.message_id().clone()
+            let delivery = returned.take()?.delivery;
+            let message_id = delivery.properties.message_id().clone()?;
+            Some((delivery.routing_key, message_id))
         }
         _ => None,
     }
