@@ -1,6 +1,7 @@
 //! The config as its users meet it: texts in, settings or located problems out.
 
 mod bad;
+mod edits;
 mod good;
 mod handshakes;
 mod hidden;
