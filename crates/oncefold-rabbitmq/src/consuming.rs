@@ -114,12 +114,13 @@ impl Role for Consuming {
     const NAME: &'static str = "consumer";
 
     async fn serve(&self, connection: &Arc<Connection>, stop: &CancellationToken) -> String {
+        // First, so that a source that is told meanwhile is either known here below or declared by who tells.
+        self.set(Ok(connection.clone()));
         match self.topology.declare_known(connection).await {
             Ok(()) => {}
             Err(QueueError::Misconfigured(text)) => tracing::error!("{text}"),
             Err(QueueError::Away(why)) => return why,
         }
-        self.set(Ok(connection.clone()));
         tokio::select! {
             () = stop.cancelled() => "it was closed".to_owned(),
             why = self.follow(connection) => why,

@@ -182,3 +182,19 @@ async fn closing_waits_for_confirms() {
     let mut subscription = subscribe(&again, &sources[0], ROOMY).await;
     take(&mut subscription, confirmed).await;
 }
+
+/// Told once, at whatever moment of connecting, a source gets its queue: who publishes need not know it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_is_told_while_it_connects_gets_its_queue() {
+    let vhost = Vhost::create();
+    let other = vhost.queue();
+    declare(&other, &[]).await;
+    for n in 0..60 {
+        let queue = vhost.queue();
+        tokio::time::sleep(Duration::from_micros(n * 300)).await;
+        let name = format!("told-{n}");
+        let _ = queue.declare(&[SourceName::parse(&name).unwrap()]).await; // away, or done
+        until("its queue is there", async || publish(&other, &name, "1").await.1.is_ok()).await;
+        queue.close().await;
+    }
+}
