@@ -43,6 +43,9 @@ struct Cli {
     /// Events that wait when a worker starts
     #[arg(long, global = true, value_name = "N")]
     backlog: Option<u64>,
+    /// Measure latency at this rate only, events a second (ingest, e2e)
+    #[arg(long, global = true, value_name = "N")]
+    rate: Option<f64>,
     /// Measure this binary instead of building the product
     #[arg(long, global = true, value_name = "FILE")]
     product: Option<PathBuf>,
@@ -81,6 +84,7 @@ impl Cli {
             pairs: self.pairs.unwrap_or(pairs).max(1),
             warm: Duration::from_millis(warm),
             measured: Duration::from_millis(measured),
+            rate: self.rate,
             backlog: self.backlog.unwrap_or(backlog).max(1),
         })
     }
@@ -113,7 +117,8 @@ async fn bench(cli: &Cli) -> Result<()> {
     let _services = Services::start().await?;
     let (postgres, rabbitmq) = services::versions().await?;
     let mut machine = machine::describe(&postgres, &rabbitmq);
-    let measures = measure(cli, &plan).await?;
+    let mut measures = measure(cli, &plan).await?;
+    measures.retain(Measure::has_runs);
     machine["load_after"] = machine::load().into();
     println!("{machine:#}\n\n{}", report::table(&measures));
     if cli.quick || cfg!(debug_assertions) {

@@ -15,6 +15,10 @@ const POLL: Duration = Duration::from_millis(2);
 /// Clock ticks of `/proc/PID/stat` in a second, on every Linux that Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// Where there is one, a file system in memory. On the disk of the servers, each sync of theirs would now and then wait for
+/// the bytes of a log.
+const MEMORY: &str = "/dev/shm";
+
 /// A process of ours. Killed when dropped.
 pub struct Running {
     child: Child,
@@ -22,9 +26,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it; its stderr goes to a file in `dir`.
+    /// Starts it; its stderr goes to a file in memory, or else in `dir`.
     pub fn start(command: &mut Command, dir: &Path) -> Result<Self> {
-        let (file, stderr) = tempfile::Builder::new().prefix("stderr-").tempfile_in(dir)?.keep()?;
+        let mut named = tempfile::Builder::new();
+        let named = named.prefix("oncefold-bench-stderr-");
+        let (file, stderr) = named.tempfile_in(MEMORY).or_else(|_| named.tempfile_in(dir))?.keep()?;
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).spawn();
         Ok(Self { child: child.with_context(|| format!("cannot start {command:?}"))?, stderr })
     }

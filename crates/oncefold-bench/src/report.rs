@@ -46,6 +46,11 @@ impl Measure {
         Self { id, what, unit, ours: vec![], theirs: vec![], target }
     }
 
+    /// Whether anything was measured.
+    pub fn has_runs(&self) -> bool {
+        !self.ours.is_empty()
+    }
+
     /// Adds a run.
     pub fn add(&mut self, side: Side, value: f64) {
         match side {

@@ -74,11 +74,13 @@ pub fn rate(times: &[Times]) -> f64 {
     later as f64 / ((last.committed_us - first.committed_us) as f64 / 1e6)
 }
 
-/// The 99th percentile of the time from received to committed of what was received in these microseconds; milliseconds.
-pub fn lag_p99_ms(times: &[Times], received: std::ops::Range<i64>) -> f64 {
+/// Median and 99th percentile of the time from received to committed of what was received in these microseconds;
+/// milliseconds.
+pub fn lag_ms(times: &[Times], received: std::ops::Range<i64>) -> (f64, f64) {
     let within = times.iter().filter(|t| received.contains(&t.received_us));
     let mut lags: Vec<u64> = within.map(|t| u64::try_from(t.committed_us - t.received_us).unwrap_or(0)).collect();
-    crate::stats::quantile(&mut lags, 0.99) as f64 / 1e3
+    let mut quantile = |q| crate::stats::quantile(&mut lags, q) as f64 / 1e3;
+    (quantile(0.5), quantile(0.99))
 }
 
 /// Bytes of write-ahead log written since the server began.
@@ -112,7 +114,7 @@ mod tests {
         let at = |committed_us| Times { received_us: 0, committed_us };
         let times = [at(1_000_000), at(1_000_000), at(1_500_000), at(2_000_000), at(3_000_000)];
         assert_eq!(rate(&times), 1.5);
-        assert_eq!(lag_p99_ms(&times, 0..1), 3000.0);
-        assert_eq!(lag_p99_ms(&times, 1..2), 0.0);
+        assert_eq!(lag_ms(&times, 0..1), (1500.0, 3000.0));
+        assert_eq!(lag_ms(&times, 1..2), (0.0, 0.0));
     }
 }

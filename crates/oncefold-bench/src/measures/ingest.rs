@@ -7,11 +7,12 @@ use crate::load::{Load, Pace};
 use crate::oracle::Held;
 use crate::report::{Measure, Target};
 use crate::services;
-use crate::stats::{Spread, quantile};
-use anyhow::{Context as _, Result};
+use crate::stats::quantile;
+use anyhow::Result;
 
 struct Run {
     rate: f64,
+    p50_ms: f64,
     p99_ms: f64,
     rss_mib: f64,
     cpu_us: f64,
@@ -23,7 +24,7 @@ pub async fn run(plan: &Plan) -> Result<Vec<Measure>> {
     let mut loaded = Measure::of("", "ingest, p99 at full load", "ms", None);
     let mut cpu = Measure::of("", "ingest, processor time of an event", "us", None);
     let mut rss = Measure::of("R10", "ingest, memory under full load", "MiB", Some(Target::AtMost(80.0)));
-    for pair in 1..=plan.pairs {
+    for pair in 1..=plan.closed_pairs() {
         for side in SIDES {
             say(&format!("ingest, pair {pair}, {side:?}"));
             let run = once(plan, side, Pace::Closed).await?;
@@ -35,15 +36,18 @@ pub async fn run(plan: &Plan) -> Result<Vec<Measure>> {
             }
         }
     }
-    let half = Spread::of(&acked.ours).context("no run")?.median / 2.0;
+    let half = plan.fixed_rate(&acked)?;
     let mut p99 = Measure::of("R2", "ingest, p99 at half that rate", "ms", Some(Target::AtMost(1.25)));
+    let mut p50 = Measure::of("", "ingest, median at half that rate", "ms", None);
     for pair in 1..=plan.pairs {
         for side in SIDES {
             say(&format!("ingest at {half:.0}/s, pair {pair}, {side:?}"));
-            p99.add(side, once(plan, side, Pace::PerSecond(half)).await?.p99_ms);
+            let run = once(plan, side, Pace::PerSecond(half)).await?;
+            p99.add(side, run.p99_ms);
+            p50.add(side, run.p50_ms);
         }
     }
-    Ok(vec![acked, p99, loaded, cpu, rss])
+    Ok(vec![acked, p99, p50, loaded, cpu, rss])
 }
 
 async fn once(plan: &Plan, side: Side, pace: Pace) -> Result<Run> {
@@ -54,6 +58,7 @@ async fn once(plan: &Plan, side: Side, pace: Pace) -> Result<Run> {
     let mut sent = load.run().await?.expect_all_acked()?;
     let run = Run {
         rate: sent.rate(),
+        p50_ms: quantile(&mut sent.latencies_us, 0.5) as f64 / 1e3,
         p99_ms: quantile(&mut sent.latencies_us, 0.99) as f64 / 1e3,
         rss_mib: ingest.peak_rss_mib()?,
         cpu_us: ingest.cpu_seconds()? * 1e6 / sent.acked.len() as f64,

@@ -11,6 +11,9 @@ pub mod worker;
 
 use crate::deployment::Side;
 use crate::load::Length;
+use crate::report::Measure;
+use crate::stats::Spread;
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,11 +31,24 @@ pub struct Plan {
     pub warm: Duration,
     /// How long a load is measured.
     pub measured: Duration,
+    /// The only rate at which to measure, events a second, where it is not half of what was reached.
+    pub rate: Option<f64>,
     /// Events that wait when a worker starts.
     pub backlog: u64,
 }
 
 impl Plan {
+    /// How often each side runs as fast as it can: not at all where only a rate is asked for.
+    fn closed_pairs(&self) -> usize {
+        if self.rate.is_some() { 0 } else { self.pairs }
+    }
+
+    /// The rate at which latency is measured: half of what the product reached, unless one is asked for.
+    fn fixed_rate(&self, reached: &Measure) -> Result<f64> {
+        let half = || Spread::of(&reached.ours).map(|spread| spread.median / 2.0);
+        self.rate.or_else(half).context("no run")
+    }
+
     fn length(&self) -> Length {
         Length::Time { warm: self.warm, measured: self.measured }
     }
@@ -40,6 +56,6 @@ impl Plan {
 
 /// Tells what is going on.
 #[allow(clippy::print_stderr, reason = "progress of a command-line program")]
-fn say(what: &str) {
+pub fn say(what: &str) {
     eprintln!("bench: {what}");
 }
