@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use tokio::sync::watch;
 
 /// So many publishes in a row without a confirm in time, and further ones go elsewhere at once.
-const TIMEOUTS_IN_A_ROW: u32 = 3;
+pub(crate) const TIMEOUTS_IN_A_ROW: u32 = 3;
 
 /// How publishing stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

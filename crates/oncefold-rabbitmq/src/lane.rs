@@ -8,6 +8,7 @@
 
 use crate::grouping::{Entry, Grouping};
 use crate::health::Health;
+use crate::silence::Silences;
 use crate::topology::Topology;
 use crate::wire::{self, Outgoing};
 use futures_util::StreamExt;
@@ -43,6 +44,16 @@ pub(crate) enum Work {
     Letter(Arc<Message>),
     /// Nothing: only to see whether it is confirmed.
     Probe,
+}
+
+impl Work {
+    /// Of an event.
+    pub(crate) fn source(&self) -> Option<SourceName> {
+        match self {
+            Self::Event(message) => Some(message.source.clone()),
+            Self::Letter(_) | Self::Probe => None,
+        }
+    }
 }
 
 /// Where the verdict of an event goes.
@@ -91,12 +102,18 @@ impl Fate {
 
 type Pending = Pin<Box<dyn Future<Output = Done> + Send>>;
 
+/// What all lanes tell.
+pub(crate) struct Tell {
+    pub(crate) health: Arc<Health>,
+    pub(crate) silences: Arc<Silences>,
+    pub(crate) topology: Arc<Topology>,
+}
+
 /// See the module.
 pub(crate) struct Lane {
     channel: Channel,
     frame_max: usize,
-    health: Arc<Health>,
-    topology: Arc<Topology>,
+    tell: Tell,
     grouping: Grouping<Verdict>,
     pending: FuturesUnordered<Pending>,
     /// Events and bytes of bodies among them.
@@ -108,18 +125,11 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// `channel` must be in confirm mode; `frame_max` is its connection's; a message takes at most `group_max` events.
-    pub(crate) fn on(
-        channel: Channel,
-        frame_max: usize,
-        group_max: usize,
-        health: Arc<Health>,
-        topology: Arc<Topology>,
-    ) -> Self {
+    pub(crate) fn on(channel: Channel, frame_max: usize, group_max: usize, tell: Tell) -> Self {
         Self {
             channel,
             frame_max,
-            health,
-            topology,
+            tell,
             grouping: Grouping::of(group_max),
             pending: FuturesUnordered::new(),
             pending_events: 0,
@@ -213,7 +223,7 @@ impl Lane {
         drain(&mut self.pending, &mut done);
         for returned in done.iter_mut().filter_map(|done| take_returned(&mut done.confirmation)) {
             *self.returned.entry(returned).or_default() += 1;
-            self.topology.missing.notify_one();
+            self.tell.topology.missing.notify_one();
         }
         let (mut confirmed, mut broken, mut places) = (0, None, vec![]);
         for Done { started, address, confirmation } in done {
@@ -236,6 +246,9 @@ impl Lane {
             for verdict in started.verdicts {
                 let _ = verdict.send(fate.verdict()); // fails where the wait was given up
             }
+            if let (Some(source), Fate::Confirmed) = (&started.source, &fate) {
+                self.tell.silences.confirmed(source);
+            }
             places.extend(started.source);
         }
         if self.pending.is_empty() {
@@ -245,9 +258,9 @@ impl Lane {
             return Err(why);
         }
         if confirmed > 0 {
-            self.health.confirmed(confirmed)
+            self.tell.health.confirmed(confirmed)
         } else {
-            self.health.heard()
+            self.tell.health.heard()
         }
         for source in places {
             let entries = self.grouping.settled(&source, |verdict| !verdict.is_closed());

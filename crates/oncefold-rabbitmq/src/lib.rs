@@ -16,6 +16,7 @@ mod queue;
 mod reconnect;
 mod settings;
 mod settling;
+mod silence;
 mod subscription;
 mod supervise;
 mod topology;

@@ -1,9 +1,10 @@
 //! The connection that publishes, and nothing else: the broker may block it.
 
 use crate::health::{Health, Phase};
-use crate::lane::{Job, Lane, Work, lost};
+use crate::lane::{Job, Lane, Tell, Work, lost};
 use crate::reconnect::Pauses;
 use crate::settings::RabbitSettings;
+use crate::silence::{Silences, Way};
 use crate::supervise::{Notice, Notices, Role};
 use crate::topology::{Topology, bounded, open_channel};
 use lapin::Connection;
@@ -14,15 +15,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Publishes that may wait for a place in flight on each lane.
 const WAITING_MAX: usize = 512;
 
+/// Probes without an answer before the connection is replaced.
+const UNANSWERED_PROBES_MAX: u32 = 3;
+
 /// The publishing half of the queue.
 pub(crate) struct Publishing {
     pub(crate) health: Arc<Health>,
+    silences: Arc<Silences>,
     pub(crate) topology: Arc<Topology>,
     pub(crate) confirm_timeout: Duration,
     pub(crate) channels: usize,
@@ -35,6 +40,7 @@ impl Publishing {
     pub(crate) fn over(topology: Arc<Topology>, settings: &RabbitSettings) -> Self {
         Self {
             health: Arc::new(Health::connecting()),
+            silences: Arc::default(),
             topology,
             confirm_timeout: settings.confirm_timeout,
             channels: settings.publish_channels.max(1),
@@ -47,27 +53,35 @@ impl Publishing {
     /// Publishes an event or a letter.
     pub(crate) async fn publish(&self, work: Work) -> Result<(), PublishError> {
         self.health.check()?;
-        match timeout(self.confirm_timeout, self.send(work)).await {
+        let source = work.source();
+        let way = source.as_ref().map_or(Ok(Way::Usual), |source| self.silences.check(source, Instant::now()))?;
+        match timeout(self.confirm_timeout, self.send(work, way)).await {
             Ok(verdict) => verdict,
             Err(_) => {
-                self.health.timed_out();
+                if source.is_none_or(|source| self.silences.timed_out(&source, Instant::now())) {
+                    self.health.timed_out();
+                }
                 Err(PublishError::TimedOut(self.confirm_timeout))
             }
         }
     }
 
-    async fn send(&self, work: Work) -> Result<(), PublishError> {
-        let lane = self.lane().ok_or_else(lost)?;
+    async fn send(&self, work: Work, way: Way) -> Result<(), PublishError> {
+        let lane = self.lane(way).ok_or_else(lost)?;
         let (verdict, answer) = oneshot::channel();
         lane.send(Job { work, verdict }).await.map_err(|_| lost())?;
         drop(lane); // else it would keep a closing lane waiting for us, and us for it
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    fn lane(&self) -> Option<mpsc::Sender<Job>> {
+    /// The last one is for trials, the others take turns.
+    fn lane(&self, way: Way) -> Option<mpsc::Sender<Job>> {
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        lanes.get(turn.checked_rem(lanes.len())?).cloned()
+        let (trials, usual) = lanes.split_last()?;
+        match way {
+            Way::Trial => Some(trials.clone()),
+            Way::Usual => usual.get(self.turn.fetch_add(1, Ordering::Relaxed).checked_rem(usual.len())?).cloned(),
+        }
     }
 
     fn set_lanes(&self, lanes: Vec<mpsc::Sender<Job>>) {
@@ -80,23 +94,26 @@ impl Publishing {
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         };
         let (mut running, mut senders) = (JoinSet::new(), Vec::new());
-        for _ in 0..self.channels {
+        for _ in 0..=self.channels {
             let channel = open_channel(connection).await?;
             bounded("switch confirms on", channel.confirm_select(ConfirmSelectOptions::default())).await?;
             let (sender, jobs) = mpsc::channel(WAITING_MAX);
-            let (health, topology) = (self.health.clone(), self.topology.clone());
-            running.spawn(Lane::on(channel, frame_max, self.group_max, health, topology).run(jobs));
+            let tell =
+                Tell { health: self.health.clone(), silences: self.silences.clone(), topology: self.topology.clone() };
+            running.spawn(Lane::on(channel, frame_max, self.group_max, tell).run(jobs));
             senders.push(sender);
         }
         self.set_lanes(senders);
         Ok(running)
     }
 
-    /// While the broker is silent, asks now and then whether it confirms again. Never returns. The pauses start over only
-    /// when events were confirmed in between: a broker that confirms probes alone is asked less and less.
+    /// While the broker is silent, asks now and then whether it confirms again. The pauses start over only when events
+    /// were confirmed in between: a broker that confirms probes alone is asked less and less. Returns where no answer
+    /// comes: over a new connection others are served, if it is only this one's channels that hang.
     async fn probe(&self) -> String {
         let mut pauses = Pauses::from_the_start();
         let mut confirms = self.health.confirms();
+        let mut unanswered = 0;
         loop {
             self.health.is_silent().await;
             if self.health.confirms() != confirms {
@@ -105,7 +122,11 @@ impl Publishing {
             }
             sleep(pauses.next()).await;
             // An answer, also one that comes late, is noted by the lane.
-            let _ = timeout(self.confirm_timeout, self.send(Work::Probe)).await;
+            let answer = timeout(self.confirm_timeout, self.send(Work::Probe, Way::Usual)).await;
+            unanswered = if matches!(answer, Ok(Ok(()))) { 0 } else { unanswered + 1 };
+            if unanswered >= UNANSWERED_PROBES_MAX {
+                return format!("{unanswered} probes in a row had no answer");
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::event::{self, Traffic};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use oncefold_core::queue::{Publisher, QueueAdmin};
@@ -28,10 +28,15 @@ pub async fn rabbitmq(url: &str, count: u64, group_max: usize) -> Result<()> {
     let queue = RabbitQueue::start(settings)?;
     let source = SourceName::parse(event::SOURCE)?;
     let mut tries = 0;
-    while let Err(error) = queue.declare(std::slice::from_ref(&source)).await {
+    loop {
+        let declared = queue.declare(std::slice::from_ref(&source)).await;
+        if declared.is_ok() && queue.is_available() {
+            break;
+        }
         tries += 1;
         if tries > CONNECT_TRIES {
-            return Err(error).context("the broker");
+            declared.context("the broker")?;
+            bail!("the broker takes no publishes");
         }
         tokio::time::sleep(CONNECT_PAUSE).await;
     }

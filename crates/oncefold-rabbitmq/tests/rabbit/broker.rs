@@ -7,6 +7,7 @@ use oncefold_core::queue::{Publisher, QueueAdmin};
 use oncefold_rabbitmq::{RabbitQueue, RabbitSettings};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -102,6 +103,35 @@ impl Drop for Vhost {
             self.http("DELETE", &format!("vhosts/{}", self.name), "");
         }
     }
+}
+
+/// A quorum queue whose process does nothing, as one whose majority is gone.
+pub struct FrozenQueue {
+    lookup: String,
+}
+
+impl FrozenQueue {
+    pub fn freeze(vhost: &Vhost, name: &str) -> Self {
+        let frozen = Self {
+            lookup: format!(
+                "{{ok, Q}} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"{}\">>, queue, <<\"{name}\">>)), \
+                 {{P, _}} = amqqueue:get_pid(Q)",
+                vhost.name
+            ),
+        };
+        eval(&format!("{}, sys:suspend(P).", frozen.lookup));
+        frozen
+    }
+
+    pub fn thaw(self) {
+        eval(&format!("{}, sys:resume(P).", self.lookup));
+    }
+}
+
+fn eval(expression: &str) {
+    let out = Command::new(variable("ONCEFOLD_TEST_RABBITMQCTL")).args(["eval", expression]).output();
+    let said = String::from_utf8(out.expect("rabbitmqctl").stdout).expect("text");
+    assert_eq!(said.trim(), "ok", "{expression}");
 }
 
 pub fn start(url: String, confirm_timeout: Duration) -> Arc<RabbitQueue> {

@@ -1,6 +1,6 @@
 //! The broker gone, frozen or cut off, by way of a proxy.
 
-use crate::broker::{PATIENT, Vhost, declare, until, within};
+use crate::broker::{FrozenQueue, PATIENT, Vhost, declare, until, within};
 use oncefold_core::queue::{
     Consumers, PublishError, Publisher, Queue, QueueAdmin, QueueError, QueueName, Settlement, Subscription,
 };
@@ -179,4 +179,65 @@ pub async fn assert_ends(subscription: &mut Box<dyn Subscription>) {
     .await;
     let again = timeout(SHORT, subscription.receive(1, Duration::ZERO)).await.expect("at once");
     assert!(matches!(again, Err(QueueError::Away(_))), "{again:?}");
+}
+
+/// A quorum queue without its majority confirms nothing: its source goes elsewhere at once, and no other suffers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_confirms_nothing_is_left_alone_and_found_again() {
+    let vhost = Vhost::create();
+    let queue = vhost.queue_by(vhost.address(), SHORT);
+    declare(&queue, &["shop", "other"]).await;
+    for _ in 0..4 {
+        until("every channel is warm", async || publish(&queue).await.1.is_ok()).await;
+    }
+
+    let freeze = FrozenQueue::freeze(&vhost, "oncefold.work.shop");
+    for _ in 0..3 {
+        assert!(matches!(publish(&queue).await.1, Err(PublishError::TimedOut(_))));
+        assert_eq!(publish_other(&queue).await, Ok(()));
+    }
+    let waited = async || matches!(publish(&queue).await.1, Err(PublishError::TimedOut(_)));
+    let mut tried = 0;
+    for _ in 0..100 {
+        tried += u32::from(waited().await);
+    }
+    assert!(tried <= 3, "{tried} of 100 waited for a confirm");
+    until("now and then one tries", waited).await;
+    assert_eq!(publish_other(&queue).await, Ok(()));
+    assert!(queue.is_available());
+
+    freeze.thaw();
+    until("its events are taken again", async || publish(&queue).await.1.is_ok()).await;
+    assert!(publish(&queue).await.1.is_ok(), "not only one in a while");
+}
+
+/// A new connection meets such a queue: RabbitMQ stops each channel that is the first to publish to it for a while.
+/// Afterwards only trials do, and they have a channel of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trials_of_a_queue_that_confirms_nothing_stop_no_channel_of_others() {
+    let vhost = Vhost::create();
+    declare(&vhost.queue(), &["shop", "other"]).await;
+    let freeze = FrozenQueue::freeze(&vhost, "oncefold.work.shop");
+    let queue = vhost.queue_by(vhost.address(), SHORT);
+    declare(&queue, &["shop", "other"]).await;
+    for _ in 0..3 {
+        assert!(matches!(publish(&queue).await.1, Err(PublishError::TimedOut(_))));
+    }
+    for _ in 0..4 {
+        until("others are taken", async || publish_other(&queue).await.is_ok()).await;
+    }
+    for _ in 0..3 {
+        let tried = async || matches!(publish(&queue).await.1, Err(PublishError::TimedOut(_)));
+        until("one tries", tried).await;
+        for _ in 0..4 {
+            assert_eq!(publish_other(&queue).await, Ok(()), "no channel of others waits with it");
+        }
+    }
+    freeze.thaw();
+    until("its events are taken again", async || publish(&queue).await.1.is_ok()).await;
+}
+
+async fn publish_other(queue: &RabbitQueue) -> Result<(), String> {
+    let message = Arc::new(builders::message("other", "id", "{}").build());
+    queue.publish(message).await.map_err(|error| error.to_string())
 }
