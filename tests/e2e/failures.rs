@@ -129,6 +129,42 @@ fn database_frozen_is_no_attempt() {
     assert!(events.iter().all(|e| e["status"] == "applied" && e["attempts"] == 1), "{events:?}");
 }
 
+/// A database that only reads, as one that became a standby: not ready, with the reason; once it writes, all goes on.
+#[test]
+fn database_read_only_is_no_attempt() {
+    let deployment = Deployment::on(Backend::Fleet, &orders());
+    let database = deployment.database.as_ref().unwrap();
+    let mut serve = deployment.start(&["serve"]);
+    let (ingest, api, ops) = (serve.address("intake"), Api::at(serve.address("admin")), serve.address("ops"));
+    let provider = Provider::of("shop");
+    all_acked(&provider, ingest, 0..5);
+    api.settled("", 5, SOON);
+    let name = database.sql("SELECT current_database()");
+    database.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on"));
+    // Sessions have what was set when they began.
+    database.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    );
+    all_acked(&provider, ingest, 5..25);
+    wait::until("worker and admin say why they are not ready", SOON, || {
+        let (status, text) = ready(ops);
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let says_so = |part: &str| {
+            let part = &answer["parts"][part];
+            part["ready"] == false && part["reason"].as_str().is_some_and(|reason| reason.contains("read-only"))
+        };
+        if status == 503 && says_so("worker") && says_so("admin") { Ok(()) } else { Err(text) }
+    });
+    database.sql(&format!("BEGIN READ WRITE; ALTER DATABASE {name} RESET default_transaction_read_only; COMMIT"));
+    let events = api.settled("", 25, Duration::from_secs(60));
+    assert!(events.iter().all(|e| e["status"] == "applied" && e["attempts"] == 1), "{events:?}");
+    wait::until("everything is ready again", SOON, || match ready(ops) {
+        (200, _) => Ok(()),
+        (_, text) => Err(text),
+    });
+}
+
 fn ready(ops: std::net::SocketAddr) -> (u16, String) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let mut answer = ureq::Agent::from(config).get(format!("http://{ops}/readyz")).call().unwrap();

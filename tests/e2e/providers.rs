@@ -185,6 +185,44 @@ fn secrets_are_read_again_when_their_file_changes() {
     assert!(serve.is_running(), "SIGHUP ends nothing");
 }
 
+/// A process of its own for the API has nothing to verify: what was refused, it explains with the secrets in force.
+#[test]
+fn an_admin_process_reads_secrets_again() {
+    let mut deployment = Deployment::on(Backend::Fleet, "");
+    let file = deployment.dir().join("secret");
+    std::fs::write(&file, OTHER).unwrap();
+    deployment.rewrite(&rotating(&file));
+    let (mut ingest, mut admin) = (deployment.start(&["ingest"]), deployment.start(&["admin"]));
+    let api = Api::at(admin.address("admin"));
+    assert_eq!(Provider::of("shop").send(ingest.address("intake"), "msg_1", b"{}").unwrap().status, 401);
+    let explained = |verifies: bool, why: &str| {
+        wait::until(why, Duration::from_secs(20), || {
+            let item = api.get("/rejected?source=shop")["items"][0].clone();
+            let found = item["diagnosis"].to_string().contains("verifies with the present secrets");
+            if item["diagnosis"].is_array() && found == verifies { Ok(()) } else { Err(item) }
+        });
+    };
+    explained(false, "it is explained with the old secret");
+    assert_eq!(ingest.stop(), Some(0));
+    std::fs::write(&file, Provider::secret()).unwrap();
+    explained(true, "the file was found changed");
+    let said = |admin: &oncefold_e2e::Running, what: &str| {
+        wait::until(what, Duration::from_secs(20), || {
+            if admin.stderr().iter().any(|line| line.contains(what)) { Ok(()) } else { Err(admin.stderr()) }
+        });
+    };
+    said(&admin, "secrets read again");
+    std::fs::write(&file, "").unwrap();
+    admin.signal("HUP");
+    said(&admin, "the secrets in force stay");
+    explained(true, "what was in force stays");
+    std::fs::write(&file, format!("{OTHER}\n")).unwrap();
+    admin.signal("HUP");
+    explained(false, "the other secret is in force");
+    assert!(admin.stderr().iter().all(|line| !line.contains(OTHER) && !line.contains(&Provider::secret())));
+    assert!(admin.is_running(), "SIGHUP ends nothing");
+}
+
 #[test]
 fn no_request_is_lost_while_secrets_change() {
     let mut deployment = Deployment::on(Backend::Embedded, "");

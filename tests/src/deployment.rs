@@ -1,7 +1,7 @@
 //! A deployment of one test: a config in a scratch directory over a backend of its own.
 
 use crate::process::Running;
-use crate::services::{Database, Vhost};
+use crate::services::{Database, Vhost, sqlite};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -29,6 +29,8 @@ pub enum Backend {
 pub const OPERATOR: &str = "e2e-operator-token";
 /// A token of role viewer that every deployment knows.
 pub const VIEWER: &str = "e2e-viewer-token";
+/// The SQLite file of an embedded one.
+const FILE: &str = "e2e.db";
 
 /// A deployment.
 pub struct Deployment {
@@ -51,7 +53,7 @@ impl Deployment {
         let (database, vhost) = (fleet.then(Database::create), fleet.then(Vhost::create));
         let urls = match (&database, &vhost) {
             (Some(database), Some(vhost)) => (database.url(), vhost.url()),
-            _ => (format!("sqlite://{}", dir.path().join("e2e.db").display()), "embedded".to_owned()),
+            _ => (format!("sqlite://{}", dir.path().join(FILE).display()), "embedded".to_owned()),
         };
         let deployment = Self { dir, backend, database, vhost, urls, sources: String::new() };
         let deployment = deployment.with_sources(sources);
@@ -108,6 +110,14 @@ impl Deployment {
     /// Its scratch directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Runs SQL in its store, as a team does in its own database.
+    pub fn sql(&self, sql: &str) {
+        match &self.database {
+            Some(database) => drop(database.sql(sql)),
+            None => sqlite(&self.dir.path().join(FILE), sql),
+        }
     }
 
     fn command(&self, args: &[&str]) -> Command {

@@ -1,5 +1,6 @@
 //! The private PostgreSQL and RabbitMQ that `scripts/test` starts. A test has a database and a vhost of its own.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -93,6 +94,14 @@ fn psql(url: &str, sql: &str) -> String {
     let out = Command::new("psql").args(["-qAtX", "-v", "ON_ERROR_STOP=1", url, "-c", sql]).output().expect("psql");
     assert!(out.status.success(), "{sql}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8_lossy(&out.stdout).trim().to_owned()
+}
+
+/// Runs SQL in a SQLite file, beside whoever has it open.
+pub fn sqlite(file: &Path, sql: &str) {
+    let run = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=30).executescript(sys.argv[2])";
+    let python = required("ONCEFOLD_TEST_PYTHON");
+    let out = Command::new(python).args(["-c", run]).arg(file).arg(sql).output().expect("python");
+    assert!(out.status.success(), "{sql}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
 /// A vhost of one test; deleted with it.

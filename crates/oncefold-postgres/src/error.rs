@@ -26,9 +26,17 @@ pub(crate) fn store_error(error: &sqlx::Error) -> StoreError {
     }
 }
 
+/// What ends the text of `read_only_sql_transaction`.
+const READ_ONLY: &str = "(SQLSTATE 25006)";
+
 /// A server that only reads is of no use, whatever it answers.
 pub(crate) fn writable(read_only: bool) -> Result<(), StoreError> {
-    if read_only { Err(StoreError::Unavailable("the server is read-only".into())) } else { Ok(()) }
+    if read_only { Err(StoreError::Unavailable(format!("the server is read-only {READ_ONLY}"))) } else { Ok(()) }
+}
+
+/// Whether the server only reads.
+pub(crate) fn is_read_only(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(text) if text.ends_with(READ_ONLY))
 }
 
 fn of_report(report: &(dyn DatabaseError + 'static)) -> StoreError {

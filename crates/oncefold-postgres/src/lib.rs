@@ -82,15 +82,17 @@ impl Probe for PostgresStore {
     async fn ping(&self) -> Result<(), StoreError> {
         // Touches the schema: a database that is there but not ours is of no use.
         let probe = async {
-            sqlx::query_scalar!(
+            let mut session = self.sessions.take().await?;
+            let read_only = sqlx::query_scalar!(
                 r#"SELECT current_setting('transaction_read_only') = 'on' AS "read_only!" FROM rules_version"#
             )
-            .fetch_one(&mut *self.sessions.take().await?)
+            .fetch_one(&mut *session)
             .await
-            .map_err(|e| store_error(&e))
+            .map_err(|e| store_error(&e))?;
+            self.sessions.judged(session, error::writable(read_only))
         };
         match tokio::time::timeout(PING_TIMEOUT, probe).await {
-            Ok(Ok(read_only)) => error::writable(read_only),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(e)) => Err(match e {
                 unavailable @ StoreError::Unavailable(_) => unavailable,
                 other => StoreError::Unavailable(other.to_string()),

@@ -1,6 +1,6 @@
 //! Connections, and their way back into the pool: none gets there inside a transaction, and none is waited for for ever.
 
-use crate::error::store_error;
+use crate::error::{is_read_only, store_error};
 use crate::{ACQUIRE_TIMEOUT, TIME_LIMITS};
 use oncefold_core::store::StoreError;
 use sqlx::pool::PoolConnection;
@@ -45,6 +45,20 @@ impl Sessions {
         self.0.try_acquire().map(Session::on)
     }
 
+    /// Gives on what came of the work on a session. Where its server only reads, neither it nor any connection that is not
+    /// in use goes on being used: after a failover the next one may lead to a server that writes.
+    pub(crate) fn judged<T>(&self, session: Session, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        if done.as_ref().is_err_and(is_read_only) {
+            let mut found = Some(session);
+            while let Some(mut session) = found {
+                session.is_closing = true;
+                drop(session);
+                found = self.idle();
+            }
+        }
+        done
+    }
+
     pub(crate) async fn close(&self) {
         self.0.close().await;
     }
@@ -54,22 +68,22 @@ impl Sessions {
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: PoolConnection<Postgres>,
-    /// `BEGIN` was sent, and its answer not seen.
-    is_beginning: bool,
+    /// It does not go back: `BEGIN` was sent, and its answer not seen, or it is of no use.
+    is_closing: bool,
 }
 
 impl Session {
     fn on(connection: PoolConnection<Postgres>) -> Self {
-        Self { connection, is_beginning: false }
+        Self { connection, is_closing: false }
     }
 
     /// Begins a transaction. sqlx counts it from the answer on: where the caller goes away before, sqlx would not end it,
     /// and what others then write over the connection, each statement by itself, would never be committed. Such a
     /// connection is closed.
     pub(crate) async fn begin(&mut self) -> sqlx::Result<Transaction<'_, Postgres>> {
-        self.is_beginning = true;
+        self.is_closing = true;
         let transaction = self.connection.begin().await?;
-        self.is_beginning = false;
+        self.is_closing = false;
         Ok(transaction)
     }
 }
@@ -94,7 +108,7 @@ impl Drop for Session {
             drop(self.connection.return_to_pool()); // closes it
             return;
         };
-        if self.is_beginning {
+        if self.is_closing {
             self.connection.close_on_drop(); // within 5 s, by sqlx
         } else {
             runtime.spawn(timeout(RETURN_TIMEOUT, self.connection.return_to_pool()));

@@ -15,7 +15,8 @@ impl SpoolStore for PostgresStore {
         fn column<'a, T>(messages: &'a [Arc<Message>], value: impl Fn(&'a Message) -> T) -> Vec<T> {
             messages.iter().map(|message| value(message)).collect()
         }
-        sqlx::query!(
+        let mut session = self.sessions.take().await?;
+        let spooled = sqlx::query!(
             "INSERT INTO spool (id, source, event_id, type, received_at_us, body_digest, facts, body)
              SELECT id, source, event_id, type, received_at_us, body_digest, facts, body
              FROM UNNEST($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::text[],
@@ -32,10 +33,9 @@ impl SpoolStore for PostgresStore {
             &column(messages, |m| m.facts.as_str()) as &[&str],
             &column(messages, |m| &m.body[..]) as &[&[u8]],
         )
-        .execute(&mut *self.sessions.take().await?)
-        .await
-        .map(|_| ())
-        .map_err(|e| store_error(&e))
+        .execute(&mut *session)
+        .await;
+        self.sessions.judged(session, spooled.map(|_| ()).map_err(|e| store_error(&e)))
     }
 
     async fn claim_spooled(&self, claim: ClaimSpooled) -> Result<Vec<Spooled>, StoreError> {
@@ -85,12 +85,13 @@ impl SpoolStore for PostgresStore {
     }
 
     async fn spool_depth(&self) -> Result<u64, StoreError> {
+        let mut session = self.sessions.take().await?;
         let spool = sqlx::query!(
             r#"SELECT count(*) AS "depth!", current_setting('transaction_read_only') = 'on' AS "read_only!" FROM spool"#
         )
-        .fetch_one(&mut *self.sessions.take().await?)
+        .fetch_one(&mut *session)
         .await
         .map_err(|e| store_error(&e))?;
-        writable(spool.read_only).map(|()| count(spool.depth))
+        self.sessions.judged(session, writable(spool.read_only)).map(|()| count(spool.depth))
     }
 }

@@ -60,10 +60,13 @@ impl SqliteBackend {
     }
 }
 
-/// Makes a missing file, readable by its owner alone: it holds bodies. Its journals get the same mode. Whatever is wrong
-/// with the place is told by SQLite when it opens the file.
+/// Makes a missing file, readable by its owner alone: it holds bodies. Its journals get the same mode. A link to a file
+/// that is missing counts as one; a file that is there is not opened, since closing it would end SQLite's locks on it.
+/// Whatever is wrong with the place is told by SQLite when it opens the file.
 fn make_private(path: &Path) {
-    let _ = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    if !path.exists() {
+        let _ = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    }
 }
 
 fn options(url: &str) -> Result<SqliteConnectOptions, StoreError> {

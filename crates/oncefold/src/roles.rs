@@ -327,3 +327,23 @@ impl Part for AdminPart {
         self.0.ping().await.map_err(|e| e.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of bodies at the limit no more are taken at once than the bytes allow, but one always is.
+    #[test]
+    fn a_page_is_bounded_in_bytes() {
+        const MIB: usize = 1024 * 1024;
+        for (max_body, expected) in
+            [(0, 256), (1, 256), (MIB / 8, 256), (MIB / 8 + 1, 255), (MIB, 32), (10 * MIB, 3), (32 * MIB, 1)]
+        {
+            assert_eq!(page(max_body), expected, "{max_body}");
+            assert!(page(max_body) as usize * max_body <= 32 * MIB, "{max_body}");
+        }
+        for larger in [33 * MIB, usize::MAX] {
+            assert_eq!(page(larger), 1, "{larger}");
+        }
+    }
+}

@@ -118,12 +118,18 @@ impl Mutation {
                 let value = edit.as_ref().map_or_else(|| value.clone(), |edit| edit.applied(&value));
                 vector.headers.push((name, value));
             }
+            // Without headers the credential is in the path: what happens to a header happens to it.
+            Self::Header(_, edit) | Self::RepeatHeader(_, Some(edit)) => {
+                let edited = |token: String| String::from_utf8_lossy(&edit.applied(token.as_bytes())).into_owned();
+                vector.path_token = vector.path_token.map(edited);
+            }
+            Self::DropHeader(_) => vector.path_token = None,
             Self::Url(edit) => {
                 vector.url = String::from_utf8_lossy(&edit.applied(vector.url.as_bytes())).into_owned();
             }
             Self::Method => vector.method = "PUT".to_owned(),
             Self::Clock(by) => vector.now = UnixTime::from_secs(vector.now.as_secs() + by),
-            Self::Header(..) | Self::DropHeader(_) | Self::RepeatHeader(..) => {}
+            Self::RepeatHeader(_, None) => {}
         }
         vector
     }

@@ -18,6 +18,8 @@ pub(super) struct Vector {
     pub secrets: Vec<String>,
     pub method: String,
     pub url: String,
+    /// What the path ends in, where that is the credential.
+    pub path_token: Option<String>,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
     pub now: UnixTime,
@@ -47,6 +49,7 @@ impl Vector {
             secrets: vector["secrets"].as_array().unwrap().iter().map(text).collect(),
             method: text(&vector["method"]),
             url: text(&vector["url"]),
+            path_token: None,
             headers: headers.iter().map(|(name, value)| (name.clone(), text(value).into_bytes())).collect(),
             body: match vector["body_b64"].as_str() {
                 Some(encoded) => from_base64(encoded),
@@ -94,7 +97,7 @@ impl Vector {
             method: &self.method,
             url: Some(&self.url),
             query: self.url.split_once('?').map_or("", |(_, query)| query),
-            path_token: None,
+            path_token: self.path_token.as_deref(),
             headers: &headers,
             body: &self.body,
         })

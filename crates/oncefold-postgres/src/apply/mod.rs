@@ -26,18 +26,22 @@ impl ApplyStore for PostgresStore {
     /// as usual.
     async fn apply(&self, batch: ApplyBatch) -> Result<Vec<Outcome>, StoreError> {
         if let Some(mut session) = self.sessions.idle() {
-            match timeout(ACQUIRE_TIMEOUT, session.begin()).await {
-                Ok(Ok(transaction)) => return apply_in(transaction, &batch).await,
-                Ok(Err(_)) => {}
+            let applied = match timeout(ACQUIRE_TIMEOUT, session.begin()).await {
+                Ok(Ok(transaction)) => Some(apply_in(transaction, &batch).await),
+                Ok(Err(_)) => None,
                 Err(_) => {
                     let seconds = ACQUIRE_TIMEOUT.as_secs();
-                    return Err(StoreError::Unavailable(format!("no answer within {seconds} s")));
+                    Some(Err(StoreError::Unavailable(format!("no answer within {seconds} s"))))
                 }
+            };
+            if let Some(applied) = applied {
+                return self.sessions.judged(session, applied);
             }
         }
         let mut session = self.sessions.take().await?;
         let transaction = session.begin().await.map_err(|e| store_error(&e))?;
-        apply_in(transaction, &batch).await
+        let applied = apply_in(transaction, &batch).await;
+        self.sessions.judged(session, applied)
     }
 }
 

@@ -4,6 +4,7 @@
 mod database;
 mod entities;
 mod limits;
+mod migrations;
 mod only_here;
 mod sessions;
 

@@ -3,12 +3,14 @@
 use crate::database::Databases;
 use oncefold_core::prepare::{Plan, Prepared};
 use oncefold_core::store::{
-    ActStore as _, ApplyStore as _, DutyStore as _, Probe as _, Prune, ReadStore as _, Settled, StoreError,
+    ActStore as _, ApplyStore as _, DutyStore as _, Probe as _, Prune, ReadStore as _, Settled, SpoolStore as _,
+    StoreError,
 };
 use oncefold_core::time::Timestamp;
 use oncefold_postgres::PostgresStore;
 use oncefold_testkit::builders::{START, applies, at, batch, change, ignored, item, message};
 use sqlx::{Connection as _, Executor as _, Row as _};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -95,6 +97,41 @@ async fn connections_that_were_ended_are_replaced() {
         .unwrap();
     let outcome = store.apply(batch(at(0), vec![item(&message("shop", "e1", "{}").build(), ignored())])).await;
     assert_eq!(outcome.unwrap()[0].settled, Settled::Ignored);
+}
+
+/// A server that only reads, as a standby does: away, with the reason, and no attempt is counted. No connection to it is
+/// used twice: where the next one leads to may be written.
+#[tokio::test]
+async fn a_server_that_only_reads_is_away() {
+    let databases = Databases::start().await;
+    let store = databases.store().await;
+    store.ping().await.unwrap();
+    let mut connection = databases.connection().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()::text").fetch_one(&mut connection).await.unwrap();
+    let mut set = async |setting: &str| {
+        let sql = format!("ALTER DATABASE {name} {setting}");
+        connection.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    };
+    set("SET default_transaction_read_only = on").await;
+    store.close().await;
+    let store = databases.store().await;
+    let says_so = |failed: StoreError| {
+        assert!(matches!(&failed, StoreError::Unavailable(text) if text.contains("read-only")), "{failed:?}");
+    };
+    let of = |id: &str| message("shop", id, "{}").build();
+    for _ in 0..2 {
+        says_so(store.ping().await.unwrap_err());
+        says_so(store.spool_depth().await.unwrap_err());
+        says_so(store.spool(&[Arc::new(of("spooled"))]).await.unwrap_err());
+        says_so(store.apply(batch(at(0), vec![item(&of("applied"), ignored())])).await.unwrap_err());
+    }
+    set("RESET default_transaction_read_only").await;
+    let applied = of("applied");
+    store.apply(batch(at(1), vec![item(&applied, ignored())])).await.unwrap();
+    store.spool(&[Arc::new(of("spooled"))]).await.unwrap();
+    store.ping().await.unwrap();
+    assert_eq!(store.spool_depth().await.unwrap(), 1);
+    assert_eq!(store.event(applied.id).await.unwrap().unwrap().attempts, 1);
 }
 
 /// Values that the database refuses say so, and do not say themselves.

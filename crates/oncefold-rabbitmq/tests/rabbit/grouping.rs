@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-const EVENTS: usize = 300;
+pub const EVENTS: usize = 300;
 
 /// Publishes events from many tasks at once; they are on the queue in fewer messages.
-async fn publish_at_once(rabbit: &Arc<RabbitQueue>, source: &SourceName) -> Vec<Message> {
+pub async fn publish_at_once(rabbit: &Arc<RabbitQueue>, source: &SourceName) -> Vec<Message> {
     let all: Vec<_> =
         (0..EVENTS).map(|n| builders::message(source.as_str(), &n.to_string(), format!("{n}")).build()).collect();
     let mut under_way = tokio::task::JoinSet::new();
@@ -30,7 +30,7 @@ async fn publish_at_once(rabbit: &Arc<RabbitQueue>, source: &SourceName) -> Vec<
     all
 }
 
-fn ids(received: &[Received]) -> BTreeSet<String> {
+pub fn ids(received: &[Received]) -> BTreeSet<String> {
     messages(received).into_iter().map(|message| message.event_id.clone()).collect()
 }
 

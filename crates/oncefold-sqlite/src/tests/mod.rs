@@ -1,6 +1,7 @@
 mod conformance;
 mod durability;
 mod inbox;
+mod migrations;
 mod only_here;
 mod queue;
 mod verdict;

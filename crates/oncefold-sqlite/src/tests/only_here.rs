@@ -1,6 +1,7 @@
 //! What the ports do not show, or do not damage.
 
 use super::{Scratch, execute};
+use crate::SqliteBackend;
 use oncefold_core::event::EventStatus;
 use oncefold_core::queue::{Consumers, Prefetch, Publisher, QueueName, Settlement};
 use oncefold_core::reason::Reason;
@@ -9,6 +10,8 @@ use oncefold_core::store::{
 };
 use oncefold_testkit::builders::{at, batch, dies, item, message, retries, source};
 use sqlx::Row;
+use std::collections::BTreeMap;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,4 +85,27 @@ async fn actions_are_audited() {
     };
     let reason = "a test\u{FFFD} order of \u{FFFD} mine";
     assert_eq!(rows, [row(1, "event.discard", Some(reason)), row(2, "event.replay", None)]);
+}
+
+/// The file, its log and the log's index, also where the URL names a link to a file that is not there yet.
+#[tokio::test]
+async fn what_is_made_is_its_owners_alone() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let [link, made] = ["link.db", "made.db"].map(|name| dir.path().join(name));
+    symlink(&made, &link).unwrap();
+    let mut open = vec![];
+    for path in [link, dir.path().join("plain.db")] {
+        let backend = SqliteBackend::open(&format!("sqlite://{}", path.display())).await.unwrap();
+        backend.migrate().await.unwrap();
+        backend.publish(Arc::new(message("shop", "e1", "{}").build())).await.unwrap();
+        open.push(backend);
+    }
+    let modes: BTreeMap<String, u32> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_type().unwrap().is_file())
+        .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().permissions().mode() & 0o777))
+        .collect();
+    let names = ["made.db", "made.db-shm", "made.db-wal", "plain.db", "plain.db-shm", "plain.db-wal"];
+    assert_eq!(modes, names.map(|name| (name.to_owned(), 0o600)).into());
 }

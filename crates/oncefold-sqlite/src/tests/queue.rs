@@ -1,4 +1,4 @@
-use super::{Scratch, open_in};
+use super::{Scratch, execute, open_in};
 use crate::SqliteBackend;
 use oncefold_core::limits::DELIVERY_LIMIT;
 use oncefold_core::message::Message;
@@ -8,7 +8,7 @@ use oncefold_core::queue::{
 use oncefold_testkit::builders::{message, source};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 const WIDE: Prefetch = Prefetch { messages: 100, bytes: 1 << 20 };
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -117,6 +117,31 @@ async fn what_is_given_up_again_and_again_becomes_a_suspect() {
     assert!(nothing_comes(&mut *subscription).await);
     let letters = take(&mut *dead, 1).await;
     assert_eq!((letters[0].message.as_ref().unwrap(), letters[0].death), (&sent[0], Some(Death::DeliveryLimit)));
+}
+
+/// At the limit a row is given to nobody: it moves when it is met, what stands behind it comes, and who waits for letters
+/// is woken. The queue is looked at every second; one round that needs less than half of it waited for no look.
+#[tokio::test]
+async fn what_is_at_the_limit_is_a_letter_at_once() {
+    assert_eq!(DELIVERY_LIMIT, 20, "as below");
+    let mut quickest = Duration::MAX;
+    for _ in 0..5 {
+        let Scratch { backend, dir: _dir } = Scratch::open().await;
+        let mut dead = backend.subscribe(QueueName::Dead, WIDE).await.unwrap();
+        let letters = tokio::spawn(async move { take(&mut *dead, 2).await });
+        publish(&backend, &["a", "b", "c"]).await;
+        execute(&backend, "UPDATE queue SET tries = 20 WHERE event_id <> 'c'").await;
+        let mut subscription = backend.subscribe(work(), WIDE).await.unwrap();
+        let began = Instant::now();
+        assert_eq!(ids(&take(&mut *subscription, 1).await), ["c"]);
+        let letters = letters.await.unwrap();
+        quickest = quickest.min(began.elapsed());
+        assert_eq!(ids(&letters), ["a", "b"]);
+        assert!(letters.iter().all(|letter| letter.death == Some(Death::DeliveryLimit)));
+        let left: i64 = sqlx::query_scalar("SELECT count(*) FROM queue").fetch_one(&backend.readers).await.unwrap();
+        assert_eq!(left, 3, "each is there once");
+    }
+    assert!(quickest < Duration::from_millis(500), "{quickest:?}");
 }
 
 #[tokio::test]

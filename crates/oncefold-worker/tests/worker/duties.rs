@@ -5,7 +5,8 @@ use oncefold_core::queue::QueueName;
 use oncefold_core::store::{ActStore, Actor, DutyStore, Election, Replay, SpoolStore, StoreError};
 use oncefold_core::{Clock, EventStatus, Message};
 use oncefold_testkit::fakes::Fault;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
@@ -88,6 +89,49 @@ async fn many_due_events_go_out_page_after_page() {
     let taken = world.clock.now().since(start);
     assert!(taken < Duration::from_secs(1), "{taken:?}: a full page is followed by the next at once");
     worker.stop().await.unwrap();
+}
+
+/// What is in hand at once is bounded: nothing more is claimed before a page is on the queue. Pages go out until nothing
+/// is left.
+#[tokio::test(start_paused = true)]
+async fn large_bodies_go_out_few_at_a_time() {
+    const LARGE: usize = 4 << 20;
+    let mut world = World::empty();
+    world.settings.pace.page = 3;
+    let large = |n: u64| {
+        let padding = "x".repeat(LARGE);
+        let body = format!(r#"{{"id":"e{n}","type":"order.updated","order":"o{n}","v":1,"padding":"{padding}"}}"#);
+        Arc::new(message("shop", &format!("e{n}"), body))
+    };
+    world.store.spool(&(0..10).map(large).collect::<Vec<_>>()).await.unwrap();
+    let sent_before_claims: Arc<Mutex<BTreeMap<&str, Vec<u64>>>> = Arc::default();
+    let (noted, queue) = (Arc::clone(&sent_before_claims), world.queue.clone());
+    world.store.with_faults(|faults| {
+        faults.hook = Some(Box::new(move |method| {
+            noted.lock().unwrap().entry(method).or_default().push(queue.published());
+            None
+        }));
+    });
+    let worker = world.start("w").await;
+    let applied = |attempts| {
+        world.store.recorded().iter().filter(|e| e.status == EventStatus::Applied && e.attempts == attempts).count()
+    };
+    until("all are relayed and applied", || applied(1) == 10).await;
+    pass(&world, Duration::from_secs(2)).await; // they look once more
+    let relayed = std::mem::take(&mut *sent_before_claims.lock().unwrap())["claim_spooled"].clone();
+    for record in world.store.recorded() {
+        let replay = Replay { id: record.id, actor: Actor("ops".into()), now: world.clock.now() };
+        world.store.replay(&replay).await.unwrap().unwrap();
+    }
+    until("all are scheduled and applied", || applied(2) == 10).await;
+    pass(&world, Duration::from_secs(2)).await;
+    let scheduled = sent_before_claims.lock().unwrap()["claim_due"].clone();
+    worker.stop().await.unwrap();
+    for (sent, total) in [(relayed, 10), (scheduled, 20)] {
+        let pages = sent.windows(2).map(|pair| pair[1] - pair[0]).filter(|page| *page > 0);
+        assert_eq!(pages.collect::<Vec<_>>(), [3, 3, 3, 1], "{sent:?}");
+        assert_eq!(sent.last(), Some(&total));
+    }
 }
 
 #[tokio::test(start_paused = true)]
