@@ -92,7 +92,7 @@ impl Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) | StoreError::Conflict(_) => {
+            StoreError::Unavailable(_) | StoreError::Hindered(_) | StoreError::Conflict(_) => {
                 tracing::warn!(%error, "an admin request could not be answered");
                 Self::unavailable()
             }

@@ -5,10 +5,12 @@ use sqlx::error::DatabaseError;
 
 /// The SQLSTATE of a lock that was waited for too long.
 pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// The SQLSTATE of a statement that was ended, by a time limit or by hand.
+const QUERY_CANCELED: &str = "57014";
 
 /// Sorts an error by SQLSTATE class (PostgreSQL manual, appendix A). The text holds no value of a row: of the server's
 /// report only code, message and names of tables and constraints are taken, and for classes 22 and 23, whose messages
-/// quote what they refuse, not even the message.
+/// quote what they refuse, and for what a trigger raises, whose text is the user's, not even the message.
 pub(crate) fn store_error(error: &sqlx::Error) -> StoreError {
     use sqlx::Error as E;
     match error {
@@ -44,12 +46,16 @@ fn of_report(report: &(dyn DatabaseError + 'static)) -> StoreError {
     let said = || format!("{} (SQLSTATE {code})", report.message());
     match code.get(..2).unwrap_or_default() {
         "22" | "23" => StoreError::Refused(format!("SQLSTATE {code}{}", place(report))),
+        "P0" => StoreError::Failed(format!(
+            "a trigger or function raised an error (SQLSTATE {code}); the server's log has it"
+        )),
         "40" => StoreError::Conflict(said()),
-        // lock_not_available: after `lock_timeout`.
-        "55" if code == LOCK_NOT_AVAILABLE => StoreError::Unavailable(said()),
-        // connection, authorization, unknown database, transaction state (read-only standby), resources, shutdown
-        // or a statement that took too long (57014), system error; and 42: the schema is not as this binary expects it.
-        "08" | "28" | "3D" | "25" | "53" | "57" | "58" | "42" => StoreError::Unavailable(said()),
+        // After `lock_timeout`, after `statement_timeout`; and 42: a right or a table is missing.
+        _ if code == LOCK_NOT_AVAILABLE || code == QUERY_CANCELED => StoreError::Hindered(said()),
+        "42" => StoreError::Hindered(said()),
+        // connection, authorization, unknown database, transaction state (read-only standby), resources, shutdown,
+        // system error
+        "08" | "28" | "3D" | "25" | "53" | "57" | "58" => StoreError::Unavailable(said()),
         _ => StoreError::Failed(said()),
     }
 }

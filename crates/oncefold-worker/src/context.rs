@@ -53,7 +53,7 @@ impl Context {
     /// Deals with a failure outside of verdicts: closes the gate where the database is away, else only tells.
     pub fn store_failed(&self, doing: &str, e: &StoreError) {
         match e {
-            StoreError::Unavailable(cause) => self.store_is_away(cause),
+            StoreError::Unavailable(cause) | StoreError::Hindered(cause) => self.store_is_away(cause),
             StoreError::Conflict(_) => warn!(error = %e, "{doing}: lost against another transaction, done again"),
             StoreError::Refused(_) | StoreError::Failed(_) | StoreError::RulesBehind => {
                 error!(error = %e, "{doing}: failed, done again later");

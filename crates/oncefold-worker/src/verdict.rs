@@ -1,4 +1,4 @@
-//! Giving verdicts: a batch in one transaction; where the database faults it, again, or one event at a time.
+//! Giving verdicts: a batch in one transaction; where the database faults it, again, or in parts.
 
 use crate::context::Context;
 use crate::report::{self, Subject};
@@ -14,6 +14,10 @@ use tracing::{debug, error};
 const CONFLICT_TRIES: u32 = 6;
 /// Longest first pause before that; it doubles.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
+
+/// So many events of a batch in a row may be kept from their writes, each alone and each for the time that locks are waited
+/// for; one more, and it is taken for the database's doing.
+const HINDERED_MAX: u32 = 3;
 
 /// An event as a worker has it in hand.
 pub(crate) struct Work {
@@ -46,44 +50,49 @@ impl Context {
         Work { message, prepared }
     }
 
-    /// Writes a batch. A poison event never blocks its neighbours: a batch that is refused or fails goes in one event
-    /// at a time.
+    /// Writes a batch. A poison event never blocks its neighbours: a batch that is refused or fails goes again in parts,
+    /// down to single events.
     pub async fn give_verdicts(&self, batch: Vec<Work>) -> Progress {
         let messages: Vec<Arc<Message>> = batch.iter().map(|work| Arc::clone(&work.message)).collect();
-        match self.write(batch).await {
-            Ok(settled) => Progress { settled, trouble: None },
-            Err(e @ (StoreError::Refused(_) | StoreError::Failed(_))) if messages.len() > 1 => {
-                debug!(error = %e, events = messages.len(), "the batch failed: its events one at a time");
-                self.give_verdicts_apart(&messages).await
-            }
-            Err(e) => match self.after_fault(&messages, e).await {
-                Ok(settled) => Progress { settled, trouble: None },
-                Err(trouble) => Progress { settled: vec![], trouble: Some(trouble) },
-            },
-        }
-    }
-
-    async fn give_verdicts_apart(&self, messages: &[Arc<Message>]) -> Progress {
-        let mut settled = Vec::with_capacity(messages.len());
-        for message in messages {
-            let given = match self.write(vec![self.work(Arc::clone(message))]).await {
-                Ok(given) => Ok(given),
-                Err(e) => self.after_fault(std::slice::from_ref(message), e).await,
+        let (mut part, mut written) = (&messages[..], self.write(batch).await);
+        let (mut settled, mut waiting, mut hindered_in_a_row) = (Vec::with_capacity(messages.len()), vec![], 0);
+        loop {
+            let given = match written {
+                Err(e) if part.len() > 1 && may_be_of_one_event(&e) => {
+                    debug!(error = %e, events = part.len(), "a batch failed: it goes again in parts");
+                    waiting.extend(parts(part, &e).rev());
+                    Ok(vec![])
+                }
+                Err(e) => {
+                    hindered_in_a_row = if is_hindered(&e) { hindered_in_a_row + 1 } else { 0 };
+                    match hindered_in_a_row > HINDERED_MAX {
+                        true => Err(Trouble::StoreAway(e.to_string())),
+                        false => self.after_fault(part, e).await,
+                    }
+                }
+                Ok(given) => {
+                    hindered_in_a_row = 0;
+                    Ok(given)
+                }
             };
             match given {
                 Ok(given) => settled.extend(given),
                 Err(trouble) => return Progress { settled, trouble: Some(trouble) },
             }
+            let Some(next) = waiting.pop() else { return Progress { settled, trouble: None } };
+            part = next;
+            written = self.write(part.iter().map(|message| self.work(Arc::clone(message))).collect()).await;
         }
-        Progress { settled, trouble: None }
     }
 
     /// What a fault means for an event that was alone in its transaction; for several, only those faults come here
-    /// that are not about the events.
+    /// that are not about the events. Where the database keeps even from recording the setback, it is away.
     async fn after_fault(&self, messages: &[Arc<Message>], fault: StoreError) -> Result<Vec<Settled>, Trouble> {
         let setback = match (&fault, messages) {
             (StoreError::Refused(why), [_]) => Setback::Dead(Failure::of(Reason::ApplyRejected, why)),
-            (StoreError::Failed(why), [message]) => self.setback_of_failure(message, why),
+            (StoreError::Failed(why) | StoreError::Hindered(why) | StoreError::Conflict(why), [message]) => {
+                self.setback_of_failure(message, why)
+            }
             (StoreError::RulesBehind, _) => return Err(Trouble::RulesBehind),
             _ => return Err(Trouble::StoreAway(fault.to_string())),
         };
@@ -149,6 +158,19 @@ impl Context {
             Err(StoreError::Failed(no_outcome(events, outcomes.len())))
         }
     }
+}
+
+/// Halves, so that one poison event costs few statements; or each alone, where every further try may wait for a lock.
+fn parts<'m>(part: &'m [Arc<Message>], fault: &StoreError) -> std::slice::Chunks<'m, Arc<Message>> {
+    part.chunks(if is_hindered(fault) { 1 } else { part.len().div_ceil(2) })
+}
+
+fn may_be_of_one_event(fault: &StoreError) -> bool {
+    matches!(fault, StoreError::Refused(_) | StoreError::Failed(_)) || is_hindered(fault)
+}
+
+fn is_hindered(fault: &StoreError) -> bool {
+    matches!(fault, StoreError::Hindered(_) | StoreError::Conflict(_))
 }
 
 fn conflict_pause(tries: u32, random: u64) -> Duration {

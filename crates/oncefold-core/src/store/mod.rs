@@ -30,10 +30,14 @@ use thiserror::Error;
 /// Why a store operation failed. A variant is there only where a caller acts differently.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// Away, full, shutting down, or not as this binary expects it (SQLSTATE classes 08, 53, 57, 42; `SQLITE_FULL`,
-    /// `SQLITE_IOERR`, …): pause and probe; nothing counts as an attempt.
+    /// Away, full, or shutting down (SQLSTATE classes 08, 53, 57; `SQLITE_FULL`, `SQLITE_IOERR`, …): pause and probe;
+    /// nothing counts as an attempt.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// It answers, but does not do this: a row that others hold (55P03), a time limit (57014), a right or a table that is
+    /// missing (class 42). Either one event meets that, or all of them do: whether it takes other writes tells.
+    #[error("the database does not do this: {0}")]
+    Hindered(String),
     /// It lost against another transaction (class 40, `SQLITE_BUSY`): do it again.
     #[error("the database asks to do it again: {0}")]
     Conflict(String),

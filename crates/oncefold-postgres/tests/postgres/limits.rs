@@ -131,7 +131,7 @@ async fn a_statement_that_took_too_long_says_that_the_database_is_away() {
         .unwrap();
     for code in ["57014", "55P03"] {
         let failed = store.apply(batch(at(1), vec![item(&message("shop", code, "{}").build(), ignored())])).await;
-        assert!(matches!(&failed, Err(StoreError::Unavailable(text)) if text.contains(code)), "{failed:?}");
+        assert!(matches!(&failed, Err(StoreError::Hindered(text)) if text.contains(code)), "{failed:?}");
     }
 }
 

@@ -20,6 +20,8 @@ use tracing::{info, warn};
 
 /// Letters taken at once: few, since a suspect may end the process.
 const PREFETCH: Prefetch = Prefetch { messages: 16, bytes: 4 * 1024 * 1024 };
+/// It grows to this while letters that a newer version wrote are held, so that those behind them come in.
+const PREFETCH_MAX: Prefetch = Prefetch { messages: 4096, bytes: 64 * 1024 * 1024 };
 const LINGER: Duration = Duration::from_millis(10);
 /// Longest wait before another look at a letter that another process is trying.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
@@ -35,6 +37,8 @@ const HOLDING_MAX: Duration = Duration::from_secs(60);
 /// Why no more letters are taken from a subscription.
 enum Ended {
     Stopped,
+    /// Letters that are only held fill it.
+    Full,
     QueueAway(QueueError),
     RulesBehind,
 }
@@ -50,17 +54,18 @@ impl Recorder {
     pub async fn run(self) -> Result<(), WorkerError> {
         let part = QueueName::Dead.to_string();
         let mut pause = Pause::between(self.ctx.settings.pace.pause_first, self.ctx.settings.pace.pause_max);
+        let mut prefetch = PREFETCH;
         loop {
             tokio::select! {
                 biased;
                 () = self.soft.cancelled() => return Ok(()),
                 () = self.ctx.gate.pass() => {}
             }
-            let ended = match self.subscribe().await {
+            let ended = match self.subscribe(prefetch).await {
                 Ok(mut subscription) => {
                     self.ctx.health.mend(&part);
                     pause.reset();
-                    let ended = self.letters(subscription.as_mut()).await;
+                    let ended = self.letters(subscription.as_mut(), &mut prefetch).await;
                     subscription.close().await;
                     ended
                 }
@@ -69,6 +74,7 @@ impl Recorder {
             match ended {
                 Ended::Stopped => return Ok(()),
                 Ended::RulesBehind => return Err(WorkerError::RulesBehind),
+                Ended::Full => prefetch = doubled(prefetch),
                 Ended::QueueAway(e) => {
                     if self.ctx.health.fail(&part, e.to_string()) {
                         warn!(queue = part, error = %e, "not recording dead letters, it is tried again");
@@ -79,12 +85,14 @@ impl Recorder {
         }
     }
 
-    async fn subscribe(&self) -> Result<Box<dyn Subscription>, QueueError> {
+    async fn subscribe(&self, prefetch: Prefetch) -> Result<Box<dyn Subscription>, QueueError> {
         self.ctx.queue.declare(&[]).await?;
-        self.ctx.queue.subscribe(QueueName::Dead, PREFETCH).await
+        self.ctx.queue.subscribe(QueueName::Dead, prefetch).await
     }
 
-    async fn letters(&self, subscription: &mut dyn Subscription) -> Ended {
+    /// `prefetch` is the subscription's, and goes back to the usual one where nothing had to be held.
+    async fn letters(&self, subscription: &mut dyn Subscription, prefetch: &mut Prefetch) -> Ended {
+        let (mut held, room) = (0, std::mem::replace(prefetch, PREFETCH));
         let mut holding_until: Option<Instant> = None;
         loop {
             let received = tokio::select! {
@@ -112,6 +120,10 @@ impl Recorder {
                     Err(newer @ Unreadable::Newer(_)) => {
                         self.hold(&newer);
                         holding_until.get_or_insert_with(|| Instant::now() + HOLDING_MAX);
+                        (held, *prefetch) = (held + 1, room);
+                        if held >= room.messages && room.messages < PREFETCH_MAX.messages {
+                            return Ended::Full;
+                        }
                         continue;
                     }
                 }
@@ -199,6 +211,13 @@ impl Recorder {
             () = self.soft.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+fn doubled(prefetch: Prefetch) -> Prefetch {
+    Prefetch {
+        messages: prefetch.messages.saturating_mul(2).min(PREFETCH_MAX.messages),
+        bytes: prefetch.bytes.saturating_mul(2).min(PREFETCH_MAX.bytes),
     }
 }
 

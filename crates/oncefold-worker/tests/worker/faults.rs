@@ -1,6 +1,6 @@
 //! Events that the store refuses or fails on.
 
-use crate::support::{World, event, work_queue};
+use crate::support::{World, event, until, work_queue};
 use oncefold_core::retry::RetryPolicy;
 use oncefold_core::store::ReadStore;
 use oncefold_core::{Digest, EventStatus};
@@ -26,6 +26,63 @@ async fn a_poison_event_never_blocks_its_neighbours() {
     assert_eq!(world.reason("e5").as_deref(), Some("apply.failed"));
     assert_eq!(world.store.entity_states().len(), 6);
     assert_eq!(world.queue.subscribed(&work_queue()), 1, "nothing went back to the queue");
+    worker.stop().await.unwrap();
+}
+
+/// A row that others hold, a right that is missing for one table: the event waits, and nobody else.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_database_keeps_from_its_write_is_retried_alone() {
+    let world = World::empty();
+    world.store.with_faults(|faults| faults.hindered.extend(["e1", "e4", "e5", "e6", "e8"].map(String::from)));
+    world.publish((1..=8).map(|n| event(&format!("e{n}"), &format!("o{n}"), 1))).await;
+    let worker = world.start("w").await;
+    for n in [2, 3, 7] {
+        world.becomes(&format!("e{n}"), EventStatus::Applied).await;
+    }
+    for n in [1, 4, 5, 6, 8] {
+        world.becomes(&format!("e{n}"), EventStatus::Retrying).await;
+        assert_eq!(world.reason(&format!("e{n}")).as_deref(), Some("apply.failed"));
+    }
+    assert_eq!(world.queue.subscribed(&work_queue()), 1, "nothing went back to the queue");
+    assert_eq!(world.store.calls("ping"), 0, "the database is not taken for away");
+    world.store.with_faults(|faults| faults.hindered.clear());
+    for n in [1, 4, 5, 6, 8] {
+        world.becomes(&format!("e{n}"), EventStatus::Applied).await;
+    }
+    worker.stop().await.unwrap();
+}
+
+/// Every event meets it, as where a table is locked whole: that is no fault of each, and their turn to wait is not taken.
+#[tokio::test(start_paused = true)]
+async fn where_every_event_is_kept_from_its_write_the_database_is_away() {
+    let world = World::empty();
+    let names: Vec<String> = (1..=20).map(|n| format!("e{n}")).collect();
+    world.store.with_faults(|faults| faults.hindered.extend(names.clone()));
+    world.publish((1..=20).map(|n| event(&format!("e{n}"), &format!("o{n}"), 1))).await;
+    let worker = world.start("w").await;
+    for name in &names[..3] {
+        world.becomes(name, EventStatus::Retrying).await;
+    }
+    until("it pauses and probes", || world.store.calls("ping") > 0).await;
+    world.store.with_faults(|faults| faults.hindered.clear());
+    for name in &names {
+        world.becomes(name, EventStatus::Applied).await;
+    }
+    worker.stop().await.unwrap();
+}
+
+/// One poison event of a batch costs few statements: halves, not each event alone.
+#[tokio::test(start_paused = true)]
+async fn a_batch_with_a_poison_event_goes_again_in_halves() {
+    let world = World::empty();
+    world.store.with_faults(|faults| faults.refused.insert("e77".into()));
+    world.publish((1..=128).map(|n| event(&format!("e{n}"), &format!("o{n}"), 1))).await;
+    let worker = world.start("w").await;
+    world.becomes("e77", EventStatus::Dead).await;
+    world.becomes("e128", EventStatus::Applied).await;
+    assert_eq!(world.store.recorded().len(), 128);
+    // The batch, two parts of each size from 64 to 1, and the setback.
+    assert_eq!(world.store.calls("apply"), 1 + 2 * 7 + 1);
     worker.stop().await.unwrap();
 }
 

@@ -56,6 +56,9 @@ impl State {
                 continue;
             }
             assert!(!faults.panics.contains(id), "poison: {id}");
+            if faults.hindered.contains(id) {
+                return Err(StoreError::Hindered("switched on".to_owned()));
+            }
             if faults.refused.contains(id) {
                 return Err(StoreError::Refused("switched on".to_owned()));
             }

@@ -40,6 +40,8 @@ pub struct Faults {
     pub conflicts: u32,
     /// `apply` answers `Unavailable`, though `ping` works.
     pub applies_away: bool,
+    /// Batches with these answer `Hindered`.
+    pub hindered: BTreeSet<String>,
     /// Batches with these answer `Refused`.
     pub refused: BTreeSet<String>,
     /// Batches with these answer `Failed`, so many times.
