@@ -16,6 +16,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 const SHORT: Duration = Duration::from_millis(300);
+/// For tests in which others must be confirmed meanwhile, on a busy machine too.
+const LONGER: Duration = Duration::from_millis(1500);
 
 async fn publish(queue: &RabbitQueue) -> (EventUuid, Result<(), PublishError>) {
     let message = Arc::new(builders::message("shop", "id", "{}").build());
@@ -185,7 +187,7 @@ pub async fn assert_ends(subscription: &mut Box<dyn Subscription>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_confirms_nothing_is_left_alone_and_found_again() {
     let vhost = Vhost::create();
-    let queue = vhost.queue_by(vhost.address(), SHORT);
+    let queue = vhost.queue_by(vhost.address(), LONGER);
     declare(&queue, &["shop", "other"]).await;
     for _ in 0..4 {
         until("every channel is warm", async || publish(&queue).await.1.is_ok()).await;
@@ -218,7 +220,7 @@ async fn trials_of_a_queue_that_confirms_nothing_stop_no_channel_of_others() {
     let vhost = Vhost::create();
     declare(&vhost.queue(), &["shop", "other"]).await;
     let freeze = FrozenQueue::freeze(&vhost, "oncefold.work.shop");
-    let queue = vhost.queue_by(vhost.address(), SHORT);
+    let queue = vhost.queue_by(vhost.address(), LONGER);
     declare(&queue, &["shop", "other"]).await;
     for _ in 0..3 {
         assert!(matches!(publish(&queue).await.1, Err(PublishError::TimedOut(_))));
