@@ -8,9 +8,9 @@ pub(crate) const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// The SQLSTATE of a statement that was ended, by a time limit or by hand.
 const QUERY_CANCELED: &str = "57014";
 
-/// Sorts an error by SQLSTATE class (PostgreSQL manual, appendix A). The text holds no value of a row: of the server's
-/// report only code, message and names of tables and constraints are taken, and for classes 22 and 23, whose messages
-/// quote what they refuse, and for what a trigger raises, whose text is the user's, not even the message.
+/// Sorts an error by SQLSTATE class (PostgreSQL manual, appendix A). Of the server's report only code, message and names of
+/// tables and constraints are taken, and not even the message for classes 22 and 23, which quote the value they refuse,
+/// and P0, where it is the text of somebody's RAISE. One that is raised under another code is taken for the server's.
 pub(crate) fn store_error(error: &sqlx::Error) -> StoreError {
     use sqlx::Error as E;
     match error {

@@ -203,7 +203,8 @@ async fn a_queue_that_confirms_nothing_is_left_alone_and_found_again() {
     for _ in 0..100 {
         tried += u32::from(waited().await);
     }
-    assert!(tried <= 3, "{tried} of 100 waited for a confirm");
+    // Three in a row would make the whole broker count as silent.
+    assert!(tried <= 1, "{tried} of 100 waited for a confirm");
     until("now and then one tries", waited).await;
     assert_eq!(publish_other(&queue).await, Ok(()));
     assert!(queue.is_available());
